@@ -25,7 +25,7 @@ from benchmarks.timing import compare
 from hybridc.ground.sizes import row_major
 from hybridc.ir.contraction_shape import contraction_loops, matrices_of_loops
 from hybridc.lower.llvm.codegen.native_function import load_functions
-from hybridc.lower.llvm.gemm.gemm_region import registers
+from hybridc.lower.llvm.gemm.vector_registers import registers
 from hybridc.lower.llvm.native_target import native_target
 from hybridc.runtime.native import NativePlan, NativeProgram, NativeRegion, PlainArray, Position, set_num_threads
 from hybridc.transforms.code.choose_matmul import ALGORITHMS, MatmulRequest

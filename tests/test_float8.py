@@ -18,7 +18,7 @@ from hybridc.dtypes import TYPES, exact_integers
 from hybridc.errors import DTypeError, MXNetError, UnsupportedError
 from hybridc.gluon.nn import HybridLambda
 from hybridc.lower.llvm.codegen.function_text import ModuleText
-from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
+from hybridc.lower.llvm.loops.loop_builder import LoopBuilder
 from hybridc.runtime.devices.dlpack import array_of, capsule_of
 from hybridc.runtime.devices.interpreter import Interpreter
 from hybridc.tools.check_op import case as check
@@ -272,10 +272,10 @@ def test_gpus_refuse_it():
 def test_an_integer_of_the_same_bits_is_no_float():
     """1.0 is 56 in bits: what is known of one constant says nothing of the other."""
     module, eight_bits = ModuleText(256), SIGNLESS["f8E4M3FN"]
-    b = LoopBuilder(module, [array_type(f32), INDEX, INDEX, BYTES])
+    b = LoopBuilder(module, [f32], 0)
     one = b.constant(FloatAttr(1.0, eight_bits), eight_bits)
     assert b.constant(IntegerAttr(56, i8), i8) == one
-    b.store_element(b.pure(arith.ExtFOp, [one], f32), b.arguments[0], b.index(0))
+    b.store_at(b.pure(arith.ExtFOp, [one], f32), b.arrays[0], b.index(0))
     b.write_region("region")
     assert "fpext i8" not in str(module)
     assert "fpext half" in str(module)

@@ -24,12 +24,10 @@ from hybridc.lower.llvm.codegen.instructions import (
     Op,
     Properties,
     fast_math,
-    load_cell,
-    load_lanes,
+    load_at,
     shuffle_lanes,
     splat,
-    store_cell,
-    store_lanes,
+    store_at,
     view_bytes,
     write_operation,
 )
@@ -103,7 +101,7 @@ def _alloca(f: FunctionText, _: Sequence[LLVMValue], kind: MemRefType[Any], __: 
     if not kind.has_static_shape():
         raise PassFailedException(f"memref.alloca needs a static shape, got {kind}")
     element = "i8" if kind.element_type == i1 else type_text(kind.element_type)
-    return f.stack(prod(kind.get_shape()), element, ALIGNMENT)
+    return f.cell(f"[{prod(kind.get_shape())} x {element}], align {ALIGNMENT}")
 
 
 _REDUCE = {
@@ -134,12 +132,12 @@ def _reduction(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, propert
 
 
 _INSTRUCTIONS: dict[type[Operation], Op] = {
-    memref.LoadOp: _flat(load_cell, 0),
-    memref.StoreOp: _flat(store_cell, 1),
+    memref.LoadOp: _flat(load_at, 0),
+    memref.StoreOp: _flat(store_at, 1),
     memref.ViewOp: view_bytes,
     memref.AllocaOp: _alloca,
-    vector.LoadOp: _flat(load_lanes, 0),
-    vector.StoreOp: _flat(store_lanes, 1),
+    vector.LoadOp: _flat(load_at, 0),
+    vector.StoreOp: _flat(store_at, 1),
     vector.BroadcastOp: splat,
     vector.ShuffleOp: shuffle_lanes,
     vector.BitcastOp: arith.BitcastOp,
@@ -192,10 +190,9 @@ class _BlockWriter:
     def for_(self, op: scf.ForOp) -> None:
         """A loop."""
         lower, upper, step, *starts = self._of(op.operands)
-        self._put(
-            op.results,
-            self.f.loop(lower, upper, step, lambda index, ends: self.write(op.body.block, (index, *ends)), starts),
-        )
+        with self.f.count_up(lower, upper, step, starts) as (index, loop):
+            loop.next = self.write(op.body.block, (index, *loop.carried))
+        self._put(op.results, loop.carried)
 
     def if_(self, op: scf.IfOp) -> None:
         """A choice."""
@@ -205,14 +202,11 @@ class _BlockWriter:
 
     def while_(self, op: scf.WhileOp) -> None:
         """A loop until a condition fails."""
-        before, after = op.before_region.block, op.after_region.block
-
-        def condition(carried: list[LLVMValue]) -> tuple[LLVMValue, list[LLVMValue]]:
-            goes_on, *passed = self.write(before, carried)
-            return goes_on, passed
-
-        values = self.f.repeat(self._of(op.arguments), condition, lambda passed: self.write(after, passed))
-        self._put(op.results, values)
+        with self.f.repeat(self._of(op.arguments)) as loop:
+            condition, *passed = self.write(op.before_region.block, loop.carried)
+            loop.leave_unless(condition)
+            loop.next = self.write(op.after_region.block, passed)
+        self._put(op.results, passed)
 
     def call(self, op: func.CallOp) -> None:
         """A call of a function of the module."""

@@ -15,7 +15,7 @@ from hybridc.compile.stages import Traced
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.tiles.tile_parser import parse
 from hybridc.ir.tiles.tile_spec import faults
-from hybridc.lower.llvm.gemm.gemm_region import registers
+from hybridc.lower.llvm.gemm.vector_registers import registers
 from hybridc.trace.tracer import trace_call
 from hybridc.transforms.schedules.loop_machine import Registers
 from hybridc.transforms.schedules.schedule_register_tiles import RegisterTile, in_place_program, line_program

@@ -8,7 +8,7 @@ import pytest
 import hybridc as mx
 from hybridc import gluon
 from hybridc.gluon import nn
-from hybridc.lower.llvm.gemm.gemm_region import registers
+from hybridc.lower.llvm.gemm.vector_registers import registers
 from hybridc.runtime.native.native_program import set_num_threads
 from hybridc.transforms.schedules.schedule_register_tiles import RegisterTile
 from tests.lower.test_convolutions import convolved

@@ -18,7 +18,7 @@ from hybridc.ir.tiles.tile_parser import parse
 from hybridc.ir.tiles.tile_program import TileMap, TileStore
 from hybridc.ir.tiles.tile_spec import faults
 from hybridc.lower.llvm.codegen.native_function import load_functions
-from hybridc.lower.llvm.gemm.gemm_region import registers
+from hybridc.lower.llvm.gemm.vector_registers import registers
 from hybridc.lower.llvm.native_target import native_target
 from hybridc.trace.tracer import trace_call
 from hybridc.transforms.code.choose_matmul import is_contraction_kernel

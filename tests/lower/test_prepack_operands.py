@@ -11,7 +11,7 @@ from hybridc.ir import spec
 from hybridc.ir.costs import HIDE_PACKING as ROWS
 from hybridc.ir.structured import kernels
 from hybridc.ir.values import functions
-from hybridc.lower.llvm.gemm.gemm_region import registers
+from hybridc.lower.llvm.gemm.vector_registers import registers
 from hybridc.transforms.code import choose_matmul
 from hybridc.transforms.kernels import prepack_operands
 from hybridc.transforms.kernels.merge_contractions import MergeContractions

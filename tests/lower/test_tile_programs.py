@@ -11,7 +11,7 @@ from hybridc.gluon import nn
 from hybridc.ir.contraction_shape import Loop, contraction_of, matrices_of
 from hybridc.ir.tiles.tile_parser import parse
 from hybridc.ir.tiles.tile_spec import faults, verify
-from hybridc.lower.llvm.gemm.gemm_region import registers
+from hybridc.lower.llvm.gemm.vector_registers import registers
 from hybridc.transforms.code import parallel_regions
 from hybridc.transforms.code.kernel_builder import kernel_program
 from hybridc.transforms.schedules.loop_machine import Registers

@@ -13,7 +13,7 @@ import hybridc as mx
 from hybridc import autograd
 from hybridc.compile.stages import Traced
 from hybridc.gluon.nn import HybridLambda
-from hybridc.lower.llvm.gemm.gemm_region import registers
+from hybridc.lower.llvm.gemm.vector_registers import registers
 from hybridc.options import OPTIONS
 from hybridc.trace.tracer import trace_call
 from hybridc.transforms.structured import winograd

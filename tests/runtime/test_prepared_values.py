@@ -14,7 +14,7 @@ from hybridc.gluon import nn
 from hybridc.ground import watches
 from hybridc.ir.structured import shape_of
 from hybridc.ir.values import functions
-from hybridc.lower.llvm.gemm.gemm_region import registers
+from hybridc.lower.llvm.gemm.vector_registers import registers
 from hybridc.options import OPTIONS
 from hybridc.runtime.native import native_program, wrapper_call
 from hybridc.transforms.memory.hoist_preparation import prepared_values

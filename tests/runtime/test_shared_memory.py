@@ -15,7 +15,7 @@ import pytest
 import hybridc as mx
 from hybridc.gluon import nn
 from hybridc.ground.buffers import capacity
-from hybridc.lower.llvm.gemm.gemm_region import registers
+from hybridc.lower.llvm.gemm.vector_registers import registers
 from hybridc.options import OPTIONS
 from hybridc.runtime.prepared_store import STORE
 from hybridc.runtime.workspace import KEPT, POOL, Workspace, WorkspacePool

@@ -155,11 +155,11 @@ class _JoinedLoopWriter:
         """The regions of a program."""
         f = self.f
         for region, (symbol, numbers) in zip(program.regions, codes, strict=True):
-            pointers = f.array(max(len(region.buffers), 1))
+            pointers = f.cell(f"[{max(len(region.buffers), 1)} x ptr], align 16")
             for i, place in enumerate(region.buffers):
                 f.store("ptr", f.at(slots[place.slot].get(), place.offset), f.at(pointers, 8 * i))
             scratch = self._scratch(region, slots)
-            bounds = f.constant("i64", 0), f.constant("i64", region.extent)
+            bounds = f.operand("i64", 0), f.operand("i64", region.extent)
             f.call("void", TextValue(f, "ptr", f"@{symbol}"), pointers, numbers, *bounds, scratch)
             f.forget_memory()
 
@@ -171,7 +171,7 @@ class _JoinedLoopWriter:
         f = self.f
         for copy in copies:
             source, target = f.at(self.slots[copy.source].get(), copy.offset), self.slots[copy.target].get()
-            with f.count(f.constant("i64", copy.size)) as byte:
+            with f.count(f.operand("i64", copy.size)) as byte:
                 f.store("i8", f.load("i8", f.at(source, byte)), f.at(target, byte))
             f.forget_memory()
 

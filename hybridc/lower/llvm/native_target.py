@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 
 from hybridc.ground import __version__
@@ -10,10 +9,10 @@ from hybridc.ir.tiles.tile_program import TileProgram
 from hybridc.lower.llvm.codegen.native_function import NativeFunction, compile_functions_ahead
 from hybridc.lower.llvm.gemm import native_blas
 from hybridc.lower.llvm.gemm.gemm_blas import print_blas
-from hybridc.lower.llvm.gemm.gemm_region import registers
-from hybridc.lower.llvm.gemm.tiles_to_lanes import lanes_region
-from hybridc.lower.llvm.gemm.tiles_to_matmul import matmul_region
-from hybridc.lower.llvm.loops.tiles_to_loops import write_loops
+from hybridc.lower.llvm.gemm.tiles_to_lanes import LaneWriter
+from hybridc.lower.llvm.gemm.tiles_to_matmul import MatmulWriter
+from hybridc.lower.llvm.gemm.vector_registers import registers
+from hybridc.lower.llvm.loops.tiles_to_loops import LoopWriter
 from hybridc.transforms.code.loop_target import LoopTarget
 from hybridc.transforms.schedules.loop_machine import LoopMachine
 from hybridc.transforms.schedules.schedule_blas import BlasCall
@@ -23,13 +22,9 @@ def print_program(program: TileProgram | BlasCall) -> NativeFunction:
     """The native function of a tile program, or of calls of BLAS, as LLVM IR."""
     if isinstance(program, BlasCall):
         return print_blas(program)
-    if not program.tiles:
-        build = functools.partial(write_loops, program)
-    elif any(tile.lanes > 1 for tile in program.tiles):
-        build = lanes_region(program)
-    else:
-        build = matmul_region(program)
-    return NativeFunction(program_key(program), build, program)
+    in_lanes = any(tile.lanes > 1 for tile in program.tiles)
+    writer = LaneWriter if in_lanes else MatmulWriter if program.tiles else LoopWriter
+    return NativeFunction(program_key(program), lambda module, symbol: writer(program, module).write(symbol), program)
 
 
 def program_key(program: TileProgram) -> str:

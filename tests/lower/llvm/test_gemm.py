@@ -11,7 +11,7 @@ import pytest
 
 from hybridc.ir.kernel import analyse
 from hybridc.lower.llvm.codegen.native_function import load_functions
-from hybridc.lower.llvm.gemm.gemm_region import registers
+from hybridc.lower.llvm.gemm.vector_registers import registers
 from hybridc.lower.llvm.native_target import native_machine, native_target
 from hybridc.runtime.native import (
     NativePlan,

@@ -15,7 +15,7 @@ from hybridc import options
 from hybridc.errors import OptionError
 from hybridc.lower.llvm.codegen import llvm_c, processor
 from hybridc.lower.llvm.codegen import native_function as codegen
-from hybridc.lower.llvm.gemm.gemm_region import registers
+from hybridc.lower.llvm.gemm.vector_registers import registers
 from hybridc.lower.llvm.native_target import native_target
 from hybridc.transforms.code.choose_matmul import regions_of_matmul
 from hybridc.transforms.schedules.loop_machine import Registers

@@ -13,7 +13,7 @@ from hybridc import options
 from hybridc.compile import pipeline, targets
 from hybridc.compile.stages import Traced
 from hybridc.gluon import HybridBlock, nn
-from hybridc.lower.llvm.gemm.gemm_region import registers
+from hybridc.lower.llvm.gemm.vector_registers import registers
 from hybridc.lower.llvm.native_target import native_target
 from hybridc.runtime.native import num_threads, set_num_threads
 from hybridc.trace.tracer import trace_call

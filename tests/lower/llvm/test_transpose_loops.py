@@ -9,7 +9,7 @@ import pytest
 
 import hybridc as mx
 from hybridc.gluon.nn import HybridLambda
-from hybridc.lower.llvm.gemm.gemm_region import registers
+from hybridc.lower.llvm.gemm.vector_registers import registers
 from hybridc.transforms.schedules.schedule_moves import move_of, schedule_transposition
 from tests.lower.llvm.guarded import Native, lowered, native_kernels
 from tests.slices import crossed

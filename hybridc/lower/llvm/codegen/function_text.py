@@ -10,13 +10,13 @@ function has this signature, so one executor runs them all.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -33,58 +33,19 @@ from xdsl.utils.exceptions import PassFailedException
 
 from hybridc.dialects.mlir.hybrid import FLOATS
 from hybridc.dtypes import STORED
+from hybridc.lower.llvm.codegen.ir_text import FunctionBuilder, LLVMValue, LoopFacts, OpenBody
 
 _NOT_UNROLLED, _NEVER_UNROLLED = '!"llvm.loop.unroll.runtime.disable"', '!"llvm.loop.unroll.disable"'
 _MANY_REGISTERS = 512  # vectors of so many bits have 32 registers
 _LONG = 16  # vector iterations after which the scalar remainder is negligible
 # Iterations of loops that LLVM does not vectorise unless it is told to, but that fill vectors.
 _SHORT = (8, 12)
-_UNROLLED = 16  # the most iterations of a loop that LLVM may unroll as a whole
 _FEW = 6  # so few operations are bound by the latency of the carried value
 
 _ENTRY = ("ptr", "ptr", "i64", "i64", "ptr")  # the arguments of every exported function
 
 
-class LLVMValue(NamedTuple):
-    """A value of an LLVM type: a register or a constant."""
-
-    type: str
-    name: str
-
-    @property
-    def typed(self) -> str:
-        """The value as an operand with its type."""
-        return f"{self.type} {self.name}"
-
-
 Branch = Callable[[], Sequence[LLVMValue]]
-
-
-@dataclass(eq=False)
-class LoopFacts:
-    """What decides how LLVM compiles a loop: facts about its own body, not about the bodies of loops inside.
-
-    ``rounds`` is the number of iterations, if it is known; ``carries`` whether values go from one to the next;
-    ``numbers`` how many numbers, but no indices, are computed; ``reassociates`` whether some operations may be done in
-    any order; ``branches`` whether there is control flow inside; ``encloses`` whether loops are left inside when LLVM
-    has unrolled the short ones; ``encloses_sums`` whether a loop inside carries values by operations in any order.
-    """
-
-    rounds: int | None = None
-    carries: bool = False
-    numbers: int = 0
-    reassociates: bool = False
-    branches: bool = False
-    encloses: bool = False
-    encloses_sums: bool = False
-
-    def add(self, inside: LoopFacts | None) -> None:
-        """Note a loop inside, or branches."""
-        self.branches = True
-        if inside is None:
-            return
-        self.encloses |= inside.rounds is None or inside.rounds > _UNROLLED or inside.encloses
-        self.encloses_sums |= inside.carries and inside.reassociates
 
 
 class ModuleText:
@@ -130,7 +91,7 @@ class ModuleText:
         arguments: list[LLVMValue] = []
         for i, type_ in enumerate(own):
             table, cell = (buffers, i) if i < count else (numbers, i - count)
-            arguments.append(entry.load(entry.address(table, constant(cell, "i64"), "i64"), type_))
+            arguments.append(entry.load(type_, entry.address(table, constant(cell, "i64"), "i64")))
         entry.call(body, [*arguments, low, high, scratch], "void")
         entry.write("ret void")
         self.functions[symbol] = self.head("", "void", symbol, entry) + entry.body()
@@ -180,25 +141,26 @@ class ModuleText:
         return node
 
 
-class OpenBody:
-    """The code of a function, or of a loop in it, while it is written.
+class CarryingLoop:
+    """A loop while it is written: the values that it carries, and the ``next`` ones, after an iteration."""
 
-    ``label`` is that of the block that is written.
-    """
+    def __init__(self, f: FunctionText, carried: list[LLVMValue], body: str, done: str) -> None:
+        self.carried = carried
+        self.next: Sequence[LLVMValue] = ()
+        self._f, self._body, self._done = f, body, done
 
-    def __init__(self, label: str, facts: LoopFacts) -> None:
-        self.label = label
-        self.facts = facts
-        self.lines: list[str] = []
+    def leave_unless(self, condition: LLVMValue) -> None:
+        """Leave the loop if a condition, which follows from the carried values, fails; written once."""
+        self._f.branch(condition, self._body, self._done)
+        self._f.begin(self._body)
 
 
-class FunctionText:
-    """The body of a function while it is written; ``open`` is the innermost loop, or the function."""
+class FunctionText(FunctionBuilder[LLVMValue]):
+    """The body of a function while it is written."""
 
     def __init__(self, module: ModuleText, arguments: Sequence[str]) -> None:
+        super().__init__(LLVMValue, arguments, "b0")
         self.module = module
-        self.arguments = [LLVMValue(t, f"%a{i}") for i, t in enumerate(arguments)]
-        self.open: OpenBody = OpenBody("b0", LoopFacts())
         # Parts of logistic functions, by name: the operands of negations; of exp of these the name of the negation
         # and its operand; of the sums of these and 1 the name of exp and the two.
         self.opposites: dict[str, LLVMValue] = {}
@@ -206,9 +168,6 @@ class FunctionText:
         self.sums: dict[str, tuple[str, str, LLVMValue]] = {}
         self.kinds: dict[LLVMValue, Attribute] = {}  # of half precision: some are integers here
         self._perhaps_unused: list[str] = []
-        self._cells: list[str] = []
-        self._values = 0
-        self._blocks = 1
 
     @property
     def facts(self) -> LoopFacts:
@@ -217,7 +176,7 @@ class FunctionText:
 
     def body(self) -> str:
         """The lines after the head."""
-        text = "\n".join(["b0:", *self._cells, *self.open.lines, "}", ""])
+        text = "\n".join([*self.lines(), "}", ""])
         for name in self._perhaps_unused:
             if len(re.findall(rf"{name}\b", text)) == 1:
                 line = re.search(rf"^  {name} = .*\n", text, re.MULTILINE)
@@ -232,44 +191,9 @@ class FunctionText:
 
     # --- instructions --------------------------------------------------------------------------------------
 
-    def write(self, instruction: str) -> None:
-        """Write an instruction without a result."""
-        self.open.lines.append(f"  {instruction}")
-
-    def value(self, type_: str, instruction: str) -> LLVMValue:
-        """Write an instruction; its result."""
-        value = self.new_value(type_)
-        self.define(value, instruction)
-        return value
-
-    def new_value(self, type_: str) -> LLVMValue:
-        """A value whose instruction :meth:`define` writes later."""
-        self._values += 1
-        return LLVMValue(type_, f"%v{self._values - 1}")
-
-    def define(self, value: LLVMValue, instruction: str) -> None:
-        """Write the instruction of a new value."""
-        self.open.lines.append(f"  {value.name} = {instruction}")
-
-    def binary(self, op: str, a: LLVMValue, b: LLVMValue, flags: str = "") -> LLVMValue:
-        """An instruction of two operands and a result of one type."""
-        return self.value(a.type, f"{op} {flags}{a.type} {a.name}, {b.name}")
-
-    def integer(self, op: str, a: LLVMValue, operand: int) -> LLVMValue:
-        """As :meth:`binary`, of an integer and a constant."""
-        return self.value(a.type, f"{op} {a.type} {a.name}, {operand}")
-
-    def convert(self, op: str, a: LLVMValue, type_: str) -> LLVMValue:
-        """A conversion to another type."""
-        return self.value(type_, f"{op} {a.type} {a.name} to {type_}")
-
     def compare(self, predicate: str, a: LLVMValue, b: LLVMValue, flags: str = "") -> LLVMValue:
         """A comparison of floats."""
         return self.value(like(a.type, "i1"), f"fcmp {flags}{predicate} {a.type} {a.name}, {b.name}")
-
-    def select(self, condition: LLVMValue, a: LLVMValue, b: LLVMValue) -> LLVMValue:
-        """One of two values."""
-        return self.value(a.type, f"select {condition.typed}, {a.typed}, {b.typed}")
 
     def intrinsic(
         self, name: str, operands: Sequence[LLVMValue], result: str, flags: str = "", overload: int = 0
@@ -280,51 +204,15 @@ class FunctionText:
         return self.value(result, f"call {flags}{result} @{mangled}({', '.join([x.typed for x in operands])})")
 
     def call(self, symbol: str, operands: Sequence[LLVMValue], result: str) -> LLVMValue:
-        """A call of a function; of one without a result a value that nothing may read."""
+        """A call of a function of the module; of one without a result a value that nothing may read."""
         self.module.calls[symbol] += 1
-        text = f"call {result} @{symbol}({', '.join([x.typed for x in operands])})"
-        if result != "void":
-            return self.value(result, text)
-        self.write(text)
-        return LLVMValue("void", "")
+        return self.call_by_name(f"@{symbol}", operands, result)
 
     def address(self, pointer: LLVMValue, index: LLVMValue, element: str) -> LLVMValue:
         """The address of an element."""
         return self.value("ptr", f"getelementptr inbounds {element}, ptr {pointer.name}, {index.type} {index.name}")
 
-    def load(self, address: LLVMValue, type_: str, alignment: int | None = None) -> LLVMValue:
-        """A load."""
-        return self.value(type_, f"load {type_}, ptr {address.name}{_align(alignment)}")
-
-    def store(self, value: LLVMValue, address: LLVMValue, alignment: int | None = None) -> None:
-        """A store."""
-        self.write(f"store {value.type} {value.name}, ptr {address.name}{_align(alignment)}")
-
-    def stack(self, count: int, element: str, alignment: int) -> LLVMValue:
-        """A stack array, allocated once in the entry block."""
-        name = f"%s{len(self._cells)}"
-        self._cells.insert(0, f"  {name} = alloca {element}, i64 {count}, align {alignment}")
-        return LLVMValue("ptr", name)
-
     # --- control flow --------------------------------------------------------------------------------------
-
-    def new_label(self) -> str:
-        """A label for a block that is begun later."""
-        self._blocks += 1
-        return f"b{self._blocks - 1}"
-
-    def begin(self, label: str) -> None:
-        """Begin a block."""
-        self.open.label = label
-        self.open.lines.append(f"{label}:")
-
-    def jump(self, label: str, loop: str | None = None) -> None:
-        """An unconditional branch; the back edge of a loop has its metadata."""
-        self.write(f"br label %{label}" + (f", !llvm.loop {loop}" if loop else ""))
-
-    def branch(self, condition: LLVMValue, then: str, otherwise: str) -> None:
-        """A conditional branch."""
-        self.write(f"br {condition.typed}, label %{then}, label %{otherwise}")
 
     def choice(self, condition: LLVMValue, then: Branch, otherwise: Branch | None = None) -> list[LLVMValue]:
         """The values of one of two branches; without the second one, the first has none."""
@@ -342,54 +230,36 @@ class FunctionText:
         self.begin(done)
         return self._joined(self._new_like(incoming[0][0]), *incoming)
 
-    def loop(
-        self,
-        low: LLVMValue,
-        high: LLVMValue,
-        step: LLVMValue,
-        body: Callable[[LLVMValue, list[LLVMValue]], Sequence[LLVMValue]],
-        starts: Sequence[LLVMValue] = (),
-    ) -> list[LLVMValue]:
-        """A loop in the innermost one; ``body`` gets the index and the carried values, and returns the next ones."""
+    @contextlib.contextmanager
+    def count_up(
+        self, low: LLVMValue, high: LLVMValue, step: LLVMValue, starts: Sequence[LLVMValue] = ()
+    ) -> Generator[tuple[LLVMValue, CarryingLoop]]:
+        """A loop in the innermost one, as an index goes from ``low`` to ``high``: the index, and the loop."""
+        with self.repeat((low, *starts), LoopFacts(rounds_of(low, high, step), bool(starts))) as loop:
+            index, *loop.carried = loop.carried
+            loop.leave_unless(self.value("i1", f"icmp slt {index.typed}, {high.name}"))
+            yield index, loop
+            loop.next = [self.binary("add", index, step, "nsw "), *loop.next]
 
-        def before(carried: list[LLVMValue]) -> tuple[LLVMValue, list[LLVMValue]]:
-            return self.value("i1", f"icmp slt {carried[0].typed}, {high.name}"), carried
+    @contextlib.contextmanager
+    def repeat(self, starts: Sequence[LLVMValue], counted: LoopFacts | None = None) -> Generator[CarryingLoop]:
+        """A loop that carries values, until it is left; one with an index is ``counted``.
 
-        def after(carried: list[LLVMValue]) -> list[LLVMValue]:
-            index, *values = carried
-            ends = body(index, values)
-            return [self.binary("add", index, step, "nsw "), *ends]
-
-        facts = LoopFacts(rounds_of(low, high, step), bool(starts))
-        return self.repeat((low, *starts), before, after, facts)[1:]
-
-    def repeat(
-        self,
-        starts: Sequence[LLVMValue],
-        before: Callable[[list[LLVMValue]], tuple[LLVMValue, list[LLVMValue]]],
-        after: Callable[[list[LLVMValue]], Sequence[LLVMValue]],
-        counted: LoopFacts | None = None,
-    ) -> list[LLVMValue]:
-        """A loop until a condition fails: ``before`` gives it and what ``after``, or the loop's end, gets.
-
-        It is written before what is around it, which more may be added to meanwhile. One with an index is ``counted``.
+        It is written before what is around it, which more may be added to meanwhile.
         """
         head, body, done = self.new_label(), self.new_label(), self.new_label()
         outside, inside = self.open, OpenBody(head, counted or LoopFacts())
         self.open, carried = inside, self._new_like(starts)
-        condition, passed = before(carried)
-        self.branch(condition, body, done)
-        self.begin(body)
-        ends = after(passed)
+        loop = CarryingLoop(self, carried, body, done)
+        yield loop
         self.jump(head, counted and self.module.loop(counted))
         self.open, entry = outside, outside.label
         self.jump(head)
         self.begin(head)
-        self._joined(carried, (starts, entry), (ends, inside.label))
+        self._joined(carried, (starts, entry), (loop.next, inside.label))
         outside.lines += inside.lines
         self.begin(done)
         outside.facts.add(counted)
-        return passed
 
     def _new_like(self, sources: Sequence[LLVMValue]) -> list[LLVMValue]:
         """Values of the same types that :meth:`_joined` defines."""
@@ -403,10 +273,6 @@ class FunctionText:
             cases = ", ".join([f"[ {ends[i].name}, %{label} ]" for ends, label in incoming])
             self.define(value, f"phi {value.type} {cases}")
         return values
-
-
-def _align(alignment: int | None) -> str:
-    return "" if alignment is None else f", align {alignment}"
 
 
 # --- types ------------------------------------------------------------------------------------------------------------

@@ -22,7 +22,6 @@ from xdsl.dialects.builtin import (
     bf16,
     f16,
     f32,
-    i1,
 )
 from xdsl.dialects.utils import FastMathAttrBase, FastMathFlag
 from xdsl.ir import Attribute, Operation
@@ -80,10 +79,6 @@ def fast_math(properties: Properties) -> str:
     return "" if flags is None else _flags_text(cast("FastMathAttrBase", flags))
 
 
-def _float(name: str) -> Instruction:
-    return lambda f, x, _, properties: f.binary(name, x[0], x[1], fast_math(properties))
-
-
 def _wrapping(name: str) -> Instruction:
     """An integer operation; indices get nsw, other integers their own flags."""
 
@@ -95,29 +90,17 @@ def _wrapping(name: str) -> Instruction:
     return write
 
 
-def _plain(name: str) -> Instruction:
-    """An instruction of two operands without flags."""
-    return lambda f, x, _, __: f.binary(name, x[0], x[1])
-
-
-def _convert(name: str) -> Instruction:
-    """A conversion."""
-    return lambda f, x, kind, _: f.convert(name, x[0], type_text(kind))
-
-
-def _intrinsic(name: str) -> Instruction:
-    return lambda f, x, kind, properties: f.intrinsic(f"llvm.{name}", x, type_text(kind), fast_math(properties))
-
-
 def _by_name(name: str) -> Instruction:
     """An instruction or an intrinsic by its name."""
     if name.startswith("llvm."):
-        return _intrinsic(name.removeprefix("llvm."))
+        return lambda f, x, kind, properties: f.intrinsic(name, x, type_text(kind), fast_math(properties))
     if name in ("sext", "zext", "trunc", "sitofp", "uitofp"):
-        return _convert(name)
+        return lambda f, x, kind, _: f.convert(name, x[0], type_text(kind))
     if name.startswith("f"):
-        return _float(name)
-    return _wrapping(name) if name in ("add", "sub", "mul", "shl") else _plain(name)
+        return lambda f, x, _, properties: f.binary(name, x[0], x[1], fast_math(properties))
+    if name in ("add", "sub", "mul", "shl"):
+        return _wrapping(name)
+    return lambda f, x, _, __: f.binary(name, x[0], x[1])
 
 
 def _addf(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, properties: Properties) -> LLVMValue:
@@ -133,14 +116,6 @@ def _negf(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, properties: Pro
     return opposite
 
 
-def _absi(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, __: Properties) -> LLVMValue:
-    return f.intrinsic("llvm.abs", (x[0], constant(0, "i1")), x[0].type)  # the smallest number stays itself
-
-
-def _constant(_: FunctionText, __: Sequence[LLVMValue], kind: Attribute, properties: Properties) -> LLVMValue:
-    return constant_of(properties["value"], kind)
-
-
 def _number(attribute: Attribute) -> int:
     return cast("IntegerAttr[Any]", attribute).value.data
 
@@ -153,10 +128,6 @@ def _cmpi(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, properties: Pro
 def _cmpf(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, properties: Properties) -> LLVMValue:
     predicate = arith.CMPF_COMPARISON_OPERATIONS[_number(properties["predicate"])]
     return f.compare(predicate, x[0], x[1], fast_math(properties))
-
-
-def _select(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, __: Properties) -> LLVMValue:
-    return f.select(x[0], x[1], x[2])
 
 
 def _bitcast(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, _: Properties) -> LLVMValue:
@@ -178,7 +149,7 @@ def _extf(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, _: Propertie
     if stored is not None and type(stored) in EIGHT_BITS:
         source = _inlined(f, EIGHT_BITS[type(stored)].widened, source, stored)
     elif stored == bf16:  # the upper half of an f32
-        source = f.convert("bitcast", f.integer("shl", f.convert("zext", source, "i32"), 16), "float")
+        source = f.convert("bitcast", f.binary("shl", f.convert("zext", source, "i32"), 16), "float")
     return source if source.type == type_ else f.convert("fpext", source, type_)
 
 
@@ -219,10 +190,10 @@ def _brain(f: FunctionText, single: LLVMValue) -> LLVMValue:
     Few processors have an instruction for it, and LLVM would call a library function that is not linked.
     """
     bits = f.convert("bitcast", single, "i32")
-    high = f.integer("lshr", bits, 16)
-    odd = f.integer("and", high, 1)
-    rounded = f.integer("lshr", f.binary("add", f.integer("add", bits, 0x7FFF), odd), 16)
-    quiet = f.integer("or", high, 0x40)
+    high = f.binary("lshr", bits, 16)
+    odd = f.binary("and", high, 1)
+    rounded = f.binary("lshr", f.binary("add", f.binary("add", bits, 0x7FFF), odd), 16)
+    quiet = f.binary("or", high, 0x40)
     return f.convert("trunc", f.select(f.compare("uno", single, single), quiet, rounded), "i16")
 
 
@@ -236,7 +207,7 @@ def _rounded_to_odd(f: FunctionText, wide: LLVMValue) -> LLVMValue:
     bits = f.convert("bitcast", near, "i32")
     sizes = [f.intrinsic("llvm.fabs", (x,), "double") for x in (exact, wide)]
     cut = f.binary("sub", bits, f.convert("zext", f.compare("ogt", sizes[0], sizes[1]), "i32"))
-    odd = f.integer("or", cut, 1)
+    odd = f.binary("or", cut, 1)
     return f.convert("bitcast", f.select(f.compare("one", exact, wide), odd, bits), "float")
 
 
@@ -328,42 +299,31 @@ def _function_of(
 # --- memory and vectors -----------------------------------------------------------------------------------------------
 
 
-def load_cell(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, _: Properties) -> LLVMValue:
-    """The element of an array at an index."""
-    stored = "i8" if kind == i1 else type_text(kind)
-    value = f.load(f.address(x[0], x[1], stored), stored)
-    return f.convert("trunc", value, "i1") if kind == i1 else value
+def load_at(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, _: Properties) -> LLVMValue:
+    """The element of an array at an index, or as many from there on as a vector has."""
+    type_ = type_text(kind)
+    if type_ == "i1":
+        return f.convert("trunc", f.load("i8", f.address(x[0], x[1], "i8")), "i1")
+    return f.load(type_, f.address(x[0], x[1], element_of(type_)), _alignment(type_))
 
 
-def store_cell(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, __: Properties) -> None:
-    """Store a value to an array at an index."""
+def store_at(f: FunctionText, x: Sequence[LLVMValue], _: Attribute | None, __: Properties) -> None:
+    """Store a value to an array at an index, or the elements of a vector from there on."""
     value, base, index = x
-    address = f.address(base, index, "i8" if value.type == "i1" else value.type)
-    f.store(f.convert("zext", value, "i8") if value.type == "i1" else value, address)
+    address = f.address(base, index, "i8" if value.type == "i1" else element_of(value.type))
+    stored = f.convert("zext", value, "i8") if value.type == "i1" else value
+    f.store(stored.type, stored, address, _alignment(value.type))
+
+
+def _alignment(type_: str) -> int | None:
+    """That of a vector, which is an element's."""
+    element = element_of(type_)
+    return None if element == type_ else {"half": 2, "float": 4, "double": 8}.get(element) or int(element[1:]) // 8
 
 
 def view_bytes(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, __: Properties) -> LLVMValue:
     """The array at an offset in bytes."""
     return f.address(x[0], x[1], "i8")
-
-
-def load_lanes(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, _: Properties) -> LLVMValue:
-    """Contiguous elements from an index on."""
-    type_ = type_text(kind)
-    stored = element_of(type_)
-    return f.load(f.address(x[0], x[1], stored), type_, _bytes(stored))
-
-
-def store_lanes(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, __: Properties) -> None:
-    """Store a vector to contiguous elements from an index on."""
-    value, base, index = x
-    stored = element_of(value.type)
-    f.store(value, f.address(base, index, stored), _bytes(stored))
-
-
-def _bytes(stored: str) -> int:
-    """The alignment of an access: that of an element."""
-    return {"half": 2, "float": 4, "double": 8}.get(stored) or int(stored[1:]) // 8
 
 
 def splat(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, _: Properties) -> LLVMValue:
@@ -387,20 +347,21 @@ def _shuffled(f: FunctionText, a: LLVMValue, b: LLVMValue, places: Sequence[int]
 INSTRUCTIONS: dict[type[Operation], Instruction] = {
     **{operation_class(o.name): _by_name(o.llvm) for o in OPERATIONS.values() if o.llvm},
     **{cls: _formula(cls) for cls in FORMULAS},
-    arith.ConstantOp: _constant,
+    arith.ConstantOp: lambda _, __, kind, properties: constant_of(properties["value"], kind),
     arith.AddfOp: _addf,
     arith.DivfOp: _divf,
     arith.NegfOp: _negf,
     arith.CmpiOp: _cmpi,
     arith.CmpfOp: _cmpf,
-    arith.SelectOp: _select,
+    arith.SelectOp: lambda f, x, _, __: f.select(x[0], x[1], x[2]),
     arith.BitcastOp: _bitcast,
     arith.IndexCastOp: _index_cast,
     arith.ExtFOp: _extf,
     arith.TruncFOp: _truncf,
     arith.FPToSIOp: _to_integer(unsigned=False),
     arith.FPToUIOp: _to_integer(unsigned=True),
-    math.AbsIOp: _absi,
+    # The smallest number stays itself.
+    math.AbsIOp: lambda f, x, _, __: f.intrinsic("llvm.abs", (x[0], constant(0, "i1")), x[0].type),
     math.ExpOp: _exp,
     math.PowFOp: _power,
 }
@@ -446,13 +407,8 @@ class TextFormulas(FormulaWriter):
         return [Value(self, x, kind) for x, kind in zip(ends, kinds, strict=True)]
 
     def repeat(self, starts: Values, condition: Callable[[Values], Value], body: Callable[[Values], Values]) -> Values:
-        def named(carried: Sequence[LLVMValue]) -> Values:
-            return [Value(self, x, start.kind) for x, start in zip(carried, starts, strict=True)]
-
-        return named(
-            self.f.repeat(
-                [x.value for x in starts],
-                lambda carried: (condition(named(carried)).value, carried),
-                lambda carried: [x.value for x in body(named(carried))],
-            )
-        )
+        with self.f.repeat([x.value for x in starts]) as loop:
+            values = [Value(self, x, start.kind) for x, start in zip(loop.carried, starts, strict=True)]
+            loop.leave_unless(condition(values).value)
+            loop.next = [x.value for x in body(values)]
+        return values

@@ -1,8 +1,8 @@
-"""A builder of LLVM IR as text: values with operators, variables, structured control flow, structure fields.
+"""Builders of LLVM IR as text: the instructions of any function; and all that the native runtime needs.
 
-It covers what the native runtime needs. A first call with an empty cache writes it beside the compiler: so it is not
-llvmlite's builder, which takes 35 ms longer for it. Variables are allocas, which LLVM promotes to registers; so loops
-and conditions need no phi nodes and read as in C:
+The runtime's has values with operators, variables, structured control flow, structure fields. A first call with an
+empty cache writes it beside the compiler: so it is not llvmlite's builder, which takes 35 ms longer for it. Variables
+are allocas, which LLVM promotes to registers; so loops and conditions need no phi nodes and read as in C:
 
     f = module.function("count_odd", "i64", ("ptr", "i64"))
     numbers, n = f.arguments
@@ -17,24 +17,185 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, NamedTuple, TypeVar
+
+_UNROLLED = 16  # the most iterations of a loop that LLVM may unroll as a whole
+
+
+class LLVMValue(NamedTuple):
+    """A value of an LLVM type: a register or a constant."""
+
+    type: str
+    name: str
+
+    @property
+    def typed(self) -> str:
+        """The value as an operand with its type."""
+        return f"{self.type} {self.name}"
+
+
+@dataclass(eq=False)
+class LoopFacts:
+    """What decides how LLVM compiles a loop: facts about its own body, not about the bodies of loops inside.
+
+    ``rounds`` is the number of iterations, if it is known; ``carries`` whether values go from one to the next;
+    ``numbers`` how many numbers, but no indices, are computed; ``reassociates`` whether some operations may be done in
+    any order; ``branches`` whether there is control flow inside; ``encloses`` whether loops are left inside when LLVM
+    has unrolled the short ones; ``encloses_sums`` whether a loop inside carries values by operations in any order.
+    """
+
+    rounds: int | None = None
+    carries: bool = False
+    numbers: int = 0
+    reassociates: bool = False
+    branches: bool = False
+    encloses: bool = False
+    encloses_sums: bool = False
+
+    def add(self, inside: LoopFacts | None) -> None:
+        """Note a loop inside, or branches."""
+        self.branches = True
+        if inside is None:
+            return
+        self.encloses |= inside.rounds is None or inside.rounds > _UNROLLED or inside.encloses
+        self.encloses_sums |= inside.carries and inside.reassociates
+
+
+class OpenBody:
+    """The code of a function, or of a loop in it, while it is written.
+
+    ``label`` is that of the block that is written.
+    """
+
+    def __init__(self, label: str, facts: LoopFacts) -> None:
+        self.label = label
+        self.facts = facts
+        self.lines: list[str] = []
+
+
+V = TypeVar("V", LLVMValue, "TextValue")
+
+
+class FunctionBuilder(Generic[V]):
+    """Writes the instructions of a function; ``open`` is the innermost loop, or the function.
+
+    Values are what is built of their types and names.
+    """
+
+    def __init__(self, build: Callable[[str, str], V], arguments: Sequence[str], label: str) -> None:
+        self._build = build
+        self.arguments = [build(t, f"%a{i}") for i, t in enumerate(arguments)]
+        self.open: OpenBody = OpenBody(label, LoopFacts())
+        self._label = label
+        self._cells: list[str] = []
+        self._values = 0
+        self._blocks = 1
+
+    def lines(self) -> list[str]:
+        """The lines of the function: stack memory first."""
+        return [f"{self._label}:", *self._cells, *self.open.lines]
+
+    def write(self, instruction: str) -> None:
+        """Write an instruction without a result."""
+        self.open.lines.append(f"  {instruction}")
+
+    def value(self, type_: str, instruction: str) -> V:
+        """Write an instruction; its result."""
+        value = self.new_value(type_)
+        self.define(value, instruction)
+        return value
+
+    def new_value(self, type_: str) -> V:
+        """A value whose instruction :meth:`define` writes later."""
+        self._values += 1
+        return self._build(type_, f"%v{self._values - 1}")
+
+    def define(self, value: V, instruction: str) -> None:
+        """Write the instruction of a new value."""
+        self.open.lines.append(f"  {value.name} = {instruction}")
+
+    def operand(self, type_: str, value: V | int) -> V:
+        """A value, or an integer as one of a type; 0 of type ptr is null."""
+        if not isinstance(value, int):
+            return value
+        return self._build(type_, "null" if type_ == "ptr" and value == 0 else str(value))
+
+    def binary(self, op: str, a: V, b: V | int, flags: str = "") -> V:
+        """An instruction of two operands and a result of one type."""
+        return self.value(a.type, f"{op} {flags}{a.type} {a.name}, {b if isinstance(b, int) else b.name}")
+
+    def convert(self, op: str, a: V, type_: str) -> V:
+        """A conversion to another type."""
+        return self.value(type_, f"{op} {a.type} {a.name} to {type_}")
+
+    def select(self, condition: V, a: V | int, b: V) -> V:
+        """One of two values."""
+        return self.value(b.type, f"select {condition.typed}, {self.operand(b.type, a).typed}, {b.typed}")
+
+    def call_by_name(self, callee: str, operands: Sequence[V], result: str, signature: str = "") -> V:
+        """A call; of a function without a result a value that nothing may read."""
+        text = f"call {result}{signature} {callee}({', '.join([x.typed for x in operands])})"
+        if result != "void":
+            return self.value(result, text)
+        self.write(text)
+        return self._build("void", "")
+
+    def load(self, type_: str, pointer: V, alignment: int | None = None) -> V:
+        """Load from memory."""
+        return self.value(type_, f"load {type_}, ptr {pointer.name}{_align(alignment)}")
+
+    def store(self, type_: str, value: V | int, pointer: V, alignment: int | None = None) -> None:
+        """Store to memory."""
+        self.write(f"store {self.operand(type_, value).typed}, ptr {pointer.name}{_align(alignment)}")
+
+    def cell(self, memory: str) -> V:
+        """Stack memory of this call, which is in registers where all accesses are known."""
+        cell = self.new_value("ptr")
+        self._cells.append(f"  {cell.name} = alloca {memory}")
+        return cell
+
+    def new_label(self) -> str:
+        """A label for a block that is begun later."""
+        self._blocks += 1
+        return f"b{self._blocks - 1}"
+
+    def begin(self, label: str) -> None:
+        """Begin a block."""
+        self.open.label = label
+        self.open.lines.append(f"{label}:")
+
+    def jump(self, label: str, loop: str | None = None) -> None:
+        """An unconditional branch; the back edge of a loop has its metadata."""
+        self.write(f"br label %{label}" + (f", !llvm.loop {loop}" if loop else ""))
+
+    def branch(self, condition: V, then: str, otherwise: str) -> None:
+        """A conditional branch."""
+        self.write(f"br {condition.typed}, label %{then}, label %{otherwise}")
+
+
+def _align(alignment: int | None) -> str:
+    return "" if alignment is None else f", align {alignment}"
+
+
+# --- the native runtime's ---------------------------------------------------------------------------------------------
 
 _TYPES: dict[Any, str] = {ctypes.c_void_p: "ptr", ctypes.c_int64: "i64", ctypes.c_int32: "i32", ctypes.c_uint8: "i8"}
 
 
 def _binary(op: str) -> Callable[[TextValue, TextValue | int], TextValue]:
     """``left op right``, both of one type."""
-    return lambda left, right: left.function.emit(left.type, f"{op} {left.with_operand(right)}")
+    return lambda left, right: left.function.binary(op, left, right)
 
 
 def _compare(predicate: str) -> Callable[[TextValue, TextValue | int], TextValue]:
     """``left predicate right``: an i1."""
-    return lambda left, right: left.function.emit("i1", f"icmp {predicate} {left.with_operand(right)}")
+    return lambda left, right: left.function.compare(predicate, left, right)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(slots=True, eq=False)
 class TextValue:
     """A value of LLVM type ``type``: a register or a constant. Comparisons are signed, ``//`` is unsigned."""
 
@@ -47,9 +208,10 @@ class TextValue:
     __lt__, __le__, __gt__, __ge__ = map(_compare, ("slt", "sle", "sgt", "sge"))
     equals, differs = map(_compare, ("eq", "ne"))
 
-    def with_operand(self, other: TextValue | int) -> str:
-        """The operands of an instruction: this value, and another of its type."""
-        return f"{self.type} {self.name}, {self.function.operand(self.type, other)}"
+    @property
+    def typed(self) -> str:
+        """The value as an operand with its type."""
+        return f"{self.type} {self.name}"
 
 
 class Variable:
@@ -102,45 +264,40 @@ class TextLoop:
 
     def leave_if(self, condition: TextValue) -> None:
         """``if (condition) break;``"""
-        self._function.branch(condition, self._end)
+        on = self._function.new_label()
+        self._function.branch(condition, self._end, on)
+        self._function.begin(on)
 
     def leave(self) -> None:
         """``break;``"""
         self._function.jump(self._end)
+        self._function.begin(self._function.new_label())
 
 
-class TextFunction:
+class TextFunction(FunctionBuilder["TextValue"]):
     """A function under construction."""
 
     def __init__(self, name: str, result: str, arguments: Sequence[str], exported: bool, moves: bool) -> None:
+        super().__init__(functools.partial(TextValue, self), arguments, "entry")
         self.name = name
         self.result = result
-        self.arguments = [TextValue(self, t, f"%a{i}") for i, t in enumerate(arguments)]
         self._exported = exported
         self._moves = moves
-        self._cells: list[str] = []
-        self._lines: list[str] = []
-        self._names = 0
 
     def __str__(self) -> str:
-        arguments = ", ".join(f"{a.type} {a.name}" for a in self.arguments)
+        arguments = ", ".join(a.typed for a in self.arguments)
         linkage = "" if self._exported else "internal "
         # To make small code takes LLVM half of the time. Loops over memory are worth vectors, once; none becomes a call
         # of memset, as there are no symbols to resolve.
         size = "noinline" if self._moves else "optsize"
         head = f'define {linkage}{self.result} @{self.name}({arguments}) nounwind uwtable {size} "no-builtins" {{'
-        return "\n".join([head, "entry:", *self._cells, *self._lines, "  unreachable", "}"])
+        return "\n".join([head, *self.lines(), "  unreachable", "}"])
 
     # Values
 
-    def constant(self, type_: str, value: int) -> TextValue:
-        """A constant; 0 of type ptr is null."""
-        return TextValue(self, type_, "null" if type_ == "ptr" and value == 0 else str(value))
-
-    def select(self, condition: TextValue, yes: TextValue | int, no: TextValue) -> TextValue:
-        """``condition ? yes : no``"""
-        chosen = f"{no.type} {self.operand(no.type, yes)}, {no.type} {no.name}"
-        return self.emit(no.type, f"select i1 {condition.name}, {chosen}")
+    def compare(self, predicate: str, left: TextValue, right: TextValue | int) -> TextValue:
+        """A comparison of integers, or of pointers."""
+        return self.value("i1", f"icmp {predicate} {left.typed}, {self.operand(left.type, right).name}")
 
     def minimum(self, left: TextValue, right: TextValue) -> TextValue:
         """The signed minimum."""
@@ -152,53 +309,36 @@ class TextFunction:
 
     def power_of_two(self, exponent: TextValue) -> TextValue:
         """``1 << exponent``"""
-        return self.emit("i64", f"shl i64 1, {exponent.name}")
+        return self.binary("shl", self.operand("i64", 1), exponent)
 
     def widen(self, value: TextValue) -> TextValue:
         """Sign-extend an i32 to i64."""
-        return self.emit("i64", f"sext {value.type} {value.name} to i64")
+        return self.convert("sext", value, "i64")
 
     # Memory
 
     def at(self, pointer: TextValue, offset: TextValue | int) -> TextValue:
         """The address ``pointer + offset`` in bytes."""
-        return self.emit("ptr", f"getelementptr i8, ptr {pointer.name}, i64 {self.operand('i64', offset)}")
+        return self.value("ptr", f"getelementptr i8, ptr {pointer.name}, {self.operand('i64', offset).typed}")
 
     def align(self, pointer: TextValue, alignment: int) -> TextValue:
         """An address rounded up to a multiple of ``alignment``, a power of two."""
-        bits = self.emit("i64", f"ptrtoint ptr {pointer.name} to i64")
-        aligned = (bits + (alignment - 1)) & -alignment
-        return self.emit("ptr", f"inttoptr i64 {aligned.name} to ptr")
-
-    def load(self, type_: str, pointer: TextValue) -> TextValue:
-        """Load from memory."""
-        return self.emit(type_, f"load {type_}, ptr {pointer.name}")
-
-    def store(self, type_: str, value: TextValue | int, pointer: TextValue) -> None:
-        """Store to memory."""
-        self._line(f"store {type_} {self.operand(type_, value)}, ptr {pointer.name}")
+        bits = self.convert("ptrtoint", pointer, "i64")
+        return self.convert("inttoptr", (bits + (alignment - 1)) & -alignment, "ptr")
 
     def variable(self, type_: str, value: TextValue | int) -> Variable:
         """A variable with its initial value."""
-        name = self._name()
-        self._cells.append(f"  {name} = alloca {type_}")
-        variable = Variable(TextValue(self, "ptr", name), type_)
+        variable = Variable(self.cell(type_), type_)
         variable.set(value)
         return variable
 
     def stack(self, count: TextValue, size: int = 8) -> TextValue:
         """Stack memory of this call for ``count`` elements of ``size`` bytes."""
-        return self.emit("ptr", f"alloca [{size} x i8], i64 {count.name}, align 16")
-
-    def array(self, count: int) -> TextValue:
-        """Stack memory of this call for so many pointers, which are registers where all accesses are known."""
-        name = self._name()
-        self._cells.append(f"  {name} = alloca [{count} x ptr], align 16")
-        return TextValue(self, "ptr", name)
+        return self.value("ptr", f"alloca [{size} x i8], {count.typed}, align 16")
 
     def forget_memory(self) -> None:
         """Let no load after this be answered by a store before it."""
-        self._line('call void asm sideeffect "", "~{memory}"()')
+        self.write('call void asm sideeffect "", "~{memory}"()')
 
     def record(self, pointer: TextValue, struct: type[ctypes.Structure], index: TextValue | int = 0) -> Record:
         """The structure at index ``index`` of an array at ``pointer``."""
@@ -212,24 +352,27 @@ class TextFunction:
 
     def load_atomic(self, type_: str, pointer: TextValue) -> TextValue:
         """A sequentially consistent load."""
-        return self.emit(type_, f"load atomic {type_}, ptr {pointer.name} seq_cst, align {_bytes(type_)}")
+        return self.value(type_, f"load atomic {type_}, ptr {pointer.name} seq_cst, align {_bytes(type_)}")
 
     def store_atomic(self, type_: str, value: TextValue | int, pointer: TextValue) -> None:
         """A sequentially consistent store."""
-        operand = self.operand(type_, value)
-        self._line(f"store atomic {type_} {operand}, ptr {pointer.name} seq_cst, align {_bytes(type_)}")
+        operand = self.operand(type_, value).typed
+        self.write(f"store atomic {operand}, ptr {pointer.name} seq_cst, align {_bytes(type_)}")
 
     def add_atomic(self, type_: str, pointer: TextValue, value: TextValue | int) -> TextValue:
         """Atomic fetch-and-add; the old value."""
-        return self.emit(type_, f"atomicrmw add ptr {pointer.name}, {type_} {self.operand(type_, value)} seq_cst")
+        return self._exchange("add", pointer, self.operand(type_, value))
 
     def exchange_atomic(self, type_: str, pointer: TextValue, value: TextValue | int) -> TextValue:
         """Atomic exchange; the old value."""
-        return self.emit(type_, f"atomicrmw xchg ptr {pointer.name}, {type_} {self.operand(type_, value)} seq_cst")
+        return self._exchange("xchg", pointer, self.operand(type_, value))
+
+    def _exchange(self, op: str, pointer: TextValue, value: TextValue) -> TextValue:
+        return self.value(value.type, f"atomicrmw {op} ptr {pointer.name}, {value.typed} seq_cst")
 
     def pause(self) -> None:
         """The spin-wait hint (``pause``)."""
-        self._line("call void @pause()")
+        self.write("call void @pause()")
 
     # Control
 
@@ -237,35 +380,33 @@ class TextFunction:
         self, result: str, callee: TextValue | TextFunction, *arguments: TextValue, signature: str = ""
     ) -> TextValue:
         """Call a function; ``signature`` of one with variable arguments, as ``(i64, ...)``."""
-        passed = ", ".join(f"{a.type} {a.name}" for a in arguments)
         name = callee.name if isinstance(callee, TextValue) else f"@{callee.name}"
-        text = f"call {result} {signature} {name}({passed})"
-        if result != "void":
-            return self.emit(result, text)
-        self._line(text)
-        return TextValue(self, "void", "")
+        return self.call_by_name(name, arguments, result, f" {signature}")
 
     def ret(self, value: TextValue | int | None = None) -> None:
         """Return from the function."""
-        self._line("ret void" if value is None else f"ret {self.result} {self.operand(self.result, value)}")
-        self._label(self._name())
+        self.write("ret void" if value is None else f"ret {self.operand(self.result, value).typed}")
+        self.begin(self.new_label())
 
     @contextlib.contextmanager
     def when(self, condition: TextValue) -> Generator[None]:
         """``if (condition) { … }``"""
-        then, end = self._name(), self._name()
-        self._line(f"br i1 {condition.name}, label {then}, label {end}")
-        self._label(then)
+        then, end = self.new_label(), self.new_label()
+        self.branch(condition, then, end)
+        self.begin(then)
         yield
-        self.jump(end, follow=end)
+        self.jump(end)
+        self.begin(end)
 
     @contextlib.contextmanager
     def loop(self) -> Generator[TextLoop]:
         """``for (;;) { … }``"""
-        start, end = self._name(), self._name()
-        self.jump(start, follow=start)
+        start, end = self.new_label(), self.new_label()
+        self.jump(start)
+        self.begin(start)
         yield TextLoop(self, end)
-        self.jump(start, follow=end)
+        self.jump(start)
+        self.begin(end)
 
     @contextlib.contextmanager
     def count(self, end: TextValue, start: TextValue | int = 0) -> Generator[TextValue]:
@@ -276,39 +417,6 @@ class TextFunction:
             loop.leave_if(i >= end)
             yield i
             index.set(i + 1)
-
-    def branch(self, condition: TextValue, target: str) -> None:
-        """Branch to a label if the condition holds."""
-        on = self._name()
-        self._line(f"br i1 {condition.name}, label {target}, label {on}")
-        self._label(on)
-
-    def jump(self, target: str, follow: str = "") -> None:
-        """Branch to a label; what is emitted next is at ``follow``."""
-        self._line(f"br label {target}")
-        self._label(follow or self._name())
-
-    # Text
-
-    def emit(self, type_: str, text: str) -> TextValue:
-        """Emit an instruction with a result."""
-        name = self._name()
-        self._line(f"{name} = {text}")
-        return TextValue(self, type_, name)
-
-    def operand(self, type_: str, value: TextValue | int) -> str:
-        """A value or a constant as an instruction's operand."""
-        return value.name if isinstance(value, TextValue) else self.constant(type_, value).name
-
-    def _name(self) -> str:
-        self._names += 1
-        return f"%v{self._names}"
-
-    def _line(self, text: str) -> None:
-        self._lines.append(f"  {text}")
-
-    def _label(self, name: str) -> None:
-        self._lines.append(f"{name[1:]}:")
 
 
 class TextModule:

@@ -55,7 +55,7 @@ def emit_run(module: TextModule, share: TextFunction, events: EventCode | None) 
         code = step.code if events is None else events.code_of(f, outside, step)
         alone = (extent <= step.alone) | program.threads.equals(1)
         with f.when(alone):
-            f.call("void", code, buffers, step.numbers, f.constant("i64", 0), extent, scratch)
+            f.call("void", code, buffers, step.numbers, f.operand("i64", 0), extent, scratch)
         with f.when(alone.equals(0)):
             f.call("void", share, address, step.pointer, buffers, scratch)
         if events is not None and before is not None:
@@ -110,15 +110,14 @@ def _fresh(module: TextModule) -> TextFunction:
     """
     f = module.function("fresh", "ptr", ("ptr", "ptr"))
     outside, cell = f.record(f.arguments[0], Outside), f.record(f.arguments[1], ArrayRecord)
-    null = f.constant("ptr", 0)
+    null = f.operand("ptr", 0)
     buffer, data, flags = f.variable("ptr", 0), f.variable("ptr", 0), f.variable("i32", 0)
     with f.when(cell.size.differs(0)):
-        one = f.constant("i64", 1)
+        one = f.operand("i64", 1)
         buffer.set(
             f.call("ptr", outside.vectorcall, outside.take, f.at(cell.pointer, ArrayRecord.size.offset), one, null)
         )
-        with f.when(buffer.get().equals(0)):
-            f.ret(0)
+        give_up_if(f, outside, buffer.get().equals(0))
         data.set(f.align(f.record(buffer.get(), ArrayObject).data, ALIGNMENT))
         flags.set(C_CONTIGUOUS | ALIGNED | WRITEABLE)
     f.call("void", outside.incref, cell.descr)  # new_array steals the reference
@@ -130,9 +129,7 @@ def _fresh(module: TextModule) -> TextFunction:
         f.call("void", outside.decref, buffer.get())
         f.ret(0)
     failed = f.call("i32", outside.set_base, array, buffer.get())  # steals the reference, also if it fails
-    with f.when(failed.differs(0)):
-        f.call("void", outside.decref, array)
-        f.ret(0)
+    give_up_if(f, outside, failed.differs(0), array)
     f.ret(array)
     return f
 
@@ -148,7 +145,7 @@ def _execute(module: TextModule, run: TextFunction) -> TextFunction:
     program = f.record(address, NativeTable)
     outside = f.record(program.outside, Outside)
     steps, count, release = program.steps, program.step_count, program.release.differs(0)
-    arguments = f.stack(f.constant("i64", 3))
+    arguments = f.stack(f.operand("i64", 3))
     f.store("ptr", workspace, arguments)
     f.store("ptr", results, f.at(arguments, 2 * POINTER))
     at = f.variable("i64", program.first)
@@ -165,14 +162,12 @@ def _execute(module: TextModule, run: TextFunction) -> TextFunction:
                 f.call("void", outside.restore_thread, state.get())
         loop.leave_if(host >= count)
         arrays = _tuple(f, outside, inputs, program.input_count)
-        with f.when(arrays.equals(0)):
-            f.ret(0)
+        give_up_if(f, outside, arrays.equals(0))
         f.store("ptr", arrays, f.at(arguments, POINTER))
         callee = f.record(steps, StepRecord, host).host
-        answer = f.call("ptr", outside.vectorcall, callee, arguments, f.constant("i64", 3), f.constant("ptr", 0))
+        answer = f.call("ptr", outside.vectorcall, callee, arguments, f.operand("i64", 3), f.operand("ptr", 0))
         f.call("void", outside.decref, arrays)
-        with f.when(answer.equals(0)):
-            f.ret(0)
+        give_up_if(f, outside, answer.equals(0))
         f.call("void", outside.decref, answer)
         at.set(host + 1)
     f.ret(1)
@@ -202,7 +197,6 @@ def _entry(
     address = f.record(self, ArrayObject).data
     program = f.record(address, NativeTable)
     outside = f.record(program.outside, Outside)
-    null = f.constant("ptr", 0)
     begin = None
     if events is not None:
         emit_drain(f, outside)
@@ -224,41 +218,33 @@ def _entry(
     slots = f.stack(program.slot_count)
     f.store("ptr", f.record(workspace, ArrayObject).data, slots)
     inputs, specs = f.at(arguments, 2 * POINTER), program.inputs
-    usable = f.constant("i32", C_CONTIGUOUS | ALIGNED)
+    usable = f.operand("i32", C_CONTIGUOUS | ALIGNED)
     with f.count(input_count) as i:
         array = f.load("ptr", f.at(inputs, i * POINTER))
         cell = f.record(specs, ArrayRecord, i)
-        with f.when(f.call("i1", fits, outside.pointer, array, cell.pointer, usable).equals(0)):
-            f.call("void", outside.incref, outside.not_implemented)
-            f.ret(outside.not_implemented)
+        fit = f.call("i1", fits, outside.pointer, array, cell.pointer, usable)
+        give_up_if(f, outside, fit.equals(0), result="not_implemented")
         f.store("ptr", f.record(array, ArrayObject).data, f.at(slots, i * POINTER + POINTER))
 
     result_count = program.result_count
     results = f.call("ptr", outside.tuple_new, result_count)
-    with f.when(results.equals(0)):
-        f.ret(null)
+    give_up_if(f, outside, results.equals(0))
     result_slots, result_specs = f.at(slots, input_count * POINTER + POINTER), program.results
-    writeable = f.constant("i32", C_CONTIGUOUS | ALIGNED | WRITEABLE)
+    writeable = f.operand("i32", C_CONTIGUOUS | ALIGNED | WRITEABLE)
     with f.count(result_count) as r:
         cell = f.record(result_specs, ArrayRecord, r)
         result = f.variable("ptr", outside.none)
         with f.when(into.differs(outside.none)):
             target = f.call("ptr", outside.tuple_get, into, r)
-            with f.when(target.equals(0)):
-                f.call("void", outside.decref, results)
-                f.ret(null)
+            give_up_if(f, outside, target.equals(0), results)
             result.set(target)
         with f.when(result.get().differs(outside.none)):
-            with f.when(f.call("i1", fits, outside.pointer, result.get(), cell.pointer, writeable).equals(0)):
-                f.call("void", outside.decref, results)
-                f.call("void", outside.incref, outside.not_implemented)
-                f.ret(outside.not_implemented)
+            fit = f.call("i1", fits, outside.pointer, result.get(), cell.pointer, writeable)
+            give_up_if(f, outside, fit.equals(0), results, result="not_implemented")
             f.call("void", outside.incref, result.get())
         with f.when(result.get().equals(outside.none)):
             result.set(f.call("ptr", fresh, outside.pointer, cell.pointer))
-            with f.when(result.get().equals(0)):
-                f.call("void", outside.decref, results)
-                f.ret(null)
+            give_up_if(f, outside, result.get().equals(0), results)
         f.call("i32", outside.tuple_set, results, r, result.get())
         f.store("ptr", f.record(result.get(), ArrayObject).data, f.at(result_slots, r * POINTER))
 
@@ -276,10 +262,7 @@ def _entry(
             now = f.load("ptr", f.at(slots, i * POINTER + POINTER))
             with f.when(read.differs(0)), f.when(read.differs(now)):
                 valid.set(0)
-        with f.when(valid.get().equals(0)):
-            f.call("void", outside.decref, results)
-            f.call("void", outside.incref, outside.not_implemented)
-            f.ret(outside.not_implemented)
+        give_up_if(f, outside, valid.get().equals(0), results, result="not_implemented")
         f.call("void", outside.incref, prepared.get())  # other threads may prepare values anew meanwhile
         kept_slots = f.at(constant_slots, program.constant_count * POINTER)
         addresses = f.record(prepared.get(), ArrayObject).data
@@ -288,13 +271,26 @@ def _entry(
     done = f.call("i1", execute, address, slots, workspace, inputs, results)
     with f.when(prepared.get().differs(0)):
         f.call("void", outside.decref, prepared.get())
-    with f.when(done.equals(0)):
-        f.call("void", outside.decref, results)
-        f.ret(null)
+    give_up_if(f, outside, done.equals(0), results)
     if events is not None and begin is not None:
         events.whole(f, outside, address, begin, events.time(f, outside))
     f.ret(results)
     return f
+
+
+def give_up_if(f: TextFunction, outside: Record, condition: TextValue, *owned: TextValue, result: str = "") -> None:
+    """If a condition holds, drop references and return null, or the ``result``."""
+    with f.when(condition):
+        for reference in owned:
+            f.call("void", outside.decref, reference)
+        give_up(f, outside, result)
+
+
+def give_up(f: TextFunction, outside: Record, result: str) -> None:
+    """Return null, or a new reference to the object of this name."""
+    if result:
+        f.call("void", outside.incref, getattr(outside, result))
+    f.ret(getattr(outside, result) if result else 0)
 
 
 def _raise(module: TextModule, f: TextFunction, outside: Record, text: str) -> None:

@@ -32,7 +32,7 @@ class EventCode:
 
     def whole(self, f: TextFunction, outside: Record, what: TextValue, begin: TextValue, end: TextValue) -> None:
         """Record a step, or a call, as a whole."""
-        f.call("void", self.record, outside.pointer, what, begin, end, f.constant("i64", 0), f.constant("i64", WHOLE))
+        f.call("void", self.record, outside.pointer, what, begin, end, f.operand("i64", 0), f.operand("i64", WHOLE))
 
     def step(self, f: TextFunction, outside: Record, step: Record, begin: TextValue) -> TextValue:
         """Record a step that has just run; returns when it ended."""
@@ -44,7 +44,7 @@ class EventCode:
         self, f: TextFunction, outside: Record, step: Record, buffers: TextValue
     ) -> tuple[TextValue, TextValue]:
         """Code and buffers of a step's parallel region, whose chunks are recorded."""
-        region = f.record(f.stack(f.constant("i64", 1), ctypes.sizeof(TimedRegion)), TimedRegion)
+        region = f.record(f.stack(f.operand("i64", 1), ctypes.sizeof(TimedRegion)), TimedRegion)
         region.set(outside=outside.pointer, step=step.pointer, code=step.code, buffers=buffers)
         return TextValue(f, "ptr", f"@{self.timed.name}"), region.pointer
 
@@ -93,8 +93,8 @@ def emit_drain(f: TextFunction, outside: Record) -> None:
     """Let Python take the events when half of the ring is full; null is returned if that raises."""
     ring = f.record(outside.ring, EventRing)
     with f.when((ring.next - ring.drained) > ring.half):
-        null = f.constant("ptr", 0)
-        answer = f.call("ptr", outside.vectorcall, outside.drain, null, f.constant("i64", 0), null)
+        null = f.operand("ptr", 0)
+        answer = f.call("ptr", outside.vectorcall, outside.drain, null, f.operand("i64", 0), null)
         with f.when(answer.equals(0)):
             f.ret(0)
         f.call("void", outside.decref, answer)

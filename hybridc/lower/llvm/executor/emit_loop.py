@@ -41,7 +41,7 @@ def emit_loop(module: TextModule, run: TextFunction) -> None:
         bits = f.variable("i64", f.widen(f.load("i8", f.at(scalar, last))) & loop.choice_bits)
         with f.count(last) as byte:
             bits.set(bits.get() | f.widen(f.load("i8", f.at(scalar, byte))))
-        is_zero = f.select(bits.get().equals(0), 1, f.constant("i64", 0))
+        is_zero = f.select(bits.get().equals(0), 1, f.operand("i64", 0))
         with f.when(is_zero.differs(loop.choice_zero)):
             count.set(0)
     f.call("void", copy, slots, loop.begin, loop.begin_count)
@@ -106,7 +106,7 @@ def _begin(f: TextFunction, run: TextFunction, inner: Record, slots: TextValue) 
     program = inner.program
     table = f.record(program, NativeTable)
     first, end = table.first, table.step_count
-    f.call("void", run, program, slots, f.constant("i64", 0), first)
+    f.call("void", run, program, slots, f.operand("i64", 0), first)
     return first, end
 
 

@@ -64,7 +64,7 @@ def _share(
     with f.when(threads > 1):
         busy.set(f.exchange_atomic("i32", pool.address("lock"), 1))
     with f.when(busy.get().differs(0)):
-        f.call("void", step.code, buffers, step.numbers, f.constant("i64", 0), extent, scratch)
+        f.call("void", step.code, buffers, step.numbers, f.operand("i64", 0), extent, scratch)
         f.ret()
     with f.when(pool.ready.equals(0)):
         f.call("void", start, address)
@@ -85,8 +85,8 @@ def _share(
 
     f.add_atomic("i32", pool.address("generation"), 1)
     with f.when(f.load_atomic("i32", pool.address("sleepers")) > 0):
-        _futex(f, outside, pool.address("generation"), _FUTEX_WAKE, f.constant("i64", _EVERYBODY))
-    f.call("void", drain, address, f.constant("i64", 0))
+        _futex(f, outside, pool.address("generation"), _FUTEX_WAKE, f.operand("i64", _EVERYBODY))
+    f.call("void", drain, address, f.operand("i64", 0))
     f.add_atomic("i32", pool.address("generation"), 1)
 
     active = pool.address("active")
@@ -170,7 +170,7 @@ def _worker(module: TextModule, clock: TextFunction, drain: TextFunction, move: 
                 f.call("void", drain, address, part)
             last = f.add_atomic("i32", active, -1).equals(1)
             with f.when(last & f.load_atomic("i32", pool.address("waiting")).differs(0)):
-                _futex(f, outside, active, _FUTEX_WAKE, f.constant("i64", 1))
+                _futex(f, outside, active, _FUTEX_WAKE, f.operand("i64", 1))
     return f
 
 
@@ -182,8 +182,8 @@ def _move(module: TextModule) -> TextFunction:
     """
     f = module.function("move", "void", ("ptr",))
     outside = f.record(f.arguments[0], Outside)
-    this_thread, size = f.constant("i32", 0), f.constant("i64", _CORE_SET)
-    allowed, others = f.stack(f.constant("i64", 1), _CORE_SET), f.stack(f.constant("i64", 1), _CORE_SET)
+    this_thread, size = f.operand("i32", 0), f.operand("i64", _CORE_SET)
+    allowed, others = f.stack(f.operand("i64", 1), _CORE_SET), f.stack(f.operand("i64", 1), _CORE_SET)
     with f.when(f.call("i32", outside.getaffinity, this_thread, size, allowed) < 0):
         f.ret()
     f.call("i32", outside.getaffinity, this_thread, size, others)
@@ -191,7 +191,7 @@ def _move(module: TextModule) -> TextFunction:
     with f.when((core < 0) | (core >= 8 * _CORE_SET)):
         f.ret()
     word = f.at(others, core // 64 * 8)
-    f.store("i64", f.load("i64", word) & (f.constant("i64", -1) - f.power_of_two(core & 63)), word)
+    f.store("i64", f.load("i64", word) & (f.operand("i64", -1) - f.power_of_two(core & 63)), word)
     with f.when(f.call("i32", outside.setaffinity, this_thread, size, others).equals(0)):
         f.call("i32", outside.setaffinity, this_thread, size, allowed)
     f.ret()
@@ -204,9 +204,9 @@ def _start(module: TextModule, worker: TextFunction) -> TextFunction:
     (address,) = f.arguments
     pool = f.record(address, Pool)
     outside = f.record(pool.outside, Outside)
-    null, set_mask = f.constant("ptr", 0), f.constant("i32", _SET_MASK)
-    every, before = f.stack(f.constant("i64", 1), _SIGNAL_SET), f.stack(f.constant("i64", 1), _SIGNAL_SET)
-    with f.count(f.constant("i64", _SIGNAL_SET // 8)) as word:
+    null, set_mask = f.operand("ptr", 0), f.operand("i32", _SET_MASK)
+    every, before = f.stack(f.operand("i64", 1), _SIGNAL_SET), f.stack(f.operand("i64", 1), _SIGNAL_SET)
+    with f.count(f.operand("i64", _SIGNAL_SET // 8)) as word:
         f.store("i64", -1, f.at(every, word * 8))
     f.call("i32", outside.thread_sigmask, set_mask, every, before)
     handles, code = pool.handles, TextValue(f, "ptr", f"@{worker.name}")
@@ -234,7 +234,7 @@ def _stop(module: TextModule) -> TextFunction:
         f.ret(0)
     f.store_atomic("i32", 1, pool.address("stopped"))
     f.add_atomic("i32", pool.address("generation"), 2)
-    _futex(f, outside, pool.address("generation"), _FUTEX_WAKE, f.constant("i64", _EVERYBODY))
+    _futex(f, outside, pool.address("generation"), _FUTEX_WAKE, f.operand("i64", _EVERYBODY))
     f.ret(1)
     return f
 
@@ -243,8 +243,8 @@ def emit_clock(module: TextModule) -> TextFunction:
     """int64 clock(Outside *outside): monotonic nanoseconds."""
     f = module.function("clock", "i64", ("ptr",))
     outside = f.record(f.arguments[0], Outside)
-    cell = f.stack(f.constant("i64", 1), 16)
-    f.call("i32", outside.clock_gettime, f.constant("i32", _MONOTONIC), cell)
+    cell = f.stack(f.operand("i64", 1), 16)
+    f.call("i32", outside.clock_gettime, f.operand("i32", _MONOTONIC), cell)
     time = f.record(cell, Timespec)
     f.ret(time.seconds * 1_000_000_000 + time.nanoseconds)
     return f
@@ -252,8 +252,8 @@ def emit_clock(module: TextModule) -> TextFunction:
 
 def _futex(f: TextFunction, outside: Record, address: TextValue, operation: int, value: TextValue) -> None:
     """Sleep while ``*address == value``, or wake up to ``value`` threads that sleep on ``address``."""
-    null = f.constant("ptr", 0)
-    futex, op = outside.futex, f.constant("i64", operation)
+    null = f.operand("ptr", 0)
+    futex, op = outside.futex, f.operand("i64", operation)
     f.call("i64", outside.syscall, futex, address, op, value, null, null, null, signature="(i64, ...)")
 
 
@@ -299,6 +299,6 @@ def emit_grid(module: TextModule) -> TextFunction:
                 buffer = f.at(f.load("ptr", f.at(slots, place.slot * POINTER)), place.offset)
                 f.store("ptr", buffer, f.at(arguments, i * POINTER))
             own = f.at(scratch, part.scratch)
-            f.call("void", part.code, arguments, part.numbers, f.constant("i64", 0), part.extent, own)
+            f.call("void", part.code, arguments, part.numbers, f.operand("i64", 0), part.extent, own)
     f.ret()
     return f

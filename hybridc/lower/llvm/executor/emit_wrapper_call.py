@@ -6,6 +6,7 @@ Each function here writes one native function; its docstring says what that does
 from __future__ import annotations
 
 from hybridc.lower.llvm.codegen.ir_text import Record, TextFunction, TextModule, TextValue
+from hybridc.lower.llvm.executor.emit_entry import give_up, give_up_if
 from hybridc.lower.llvm.executor.structures import (
     POINTER,
     ArenaRecord,
@@ -30,20 +31,16 @@ def emit_wrapper_call(module: TextModule, entry: TextFunction) -> None:
     anchor = wrapped.anchor
     program = f.record(f.record(anchor, ArrayObject).data, NativeTable)
     outside, result_count = f.record(program.outside, Outside), program.result_count
-    none = outside.none
 
-    with f.when(n.differs(program.input_count)):
-        _give(f, outside, none)
+    give_up_if(f, outside, n.differs(program.input_count), result="none")
     arguments = f.stack(n + 2)
     arrays = f.at(arguments, 2 * POINTER)
-    f.store("ptr", none, f.at(arguments, POINTER))
+    f.store("ptr", outside.none, f.at(arguments, POINTER))
     with f.count(n) as i:
         box = f.load("ptr", f.at(boxes, i * POINTER))
-        with f.when(f.record(box, ArrayObject).type.differs(wrapped.type)):
-            _give(f, outside, none)
+        give_up_if(f, outside, f.record(box, ArrayObject).type.differs(wrapped.type), result="none")
         array = f.load("ptr", f.at(box, wrapped.array_offset))
-        with f.when(array.equals(0)):
-            _give(f, outside, none)
+        give_up_if(f, outside, array.equals(0), result="none")
         f.store("ptr", array, f.at(arrays, i * POINTER))
     record = _arena(f, outside, f.record(wrapped.arenas, ArenaTable), program)
     workspace = record.workspace
@@ -58,16 +55,11 @@ def emit_wrapper_call(module: TextModule, entry: TextFunction) -> None:
     f.call("void", outside.decref, workspace)
     with f.count(n) as i:
         f.call("void", outside.decref, f.load("ptr", f.at(arrays, i * POINTER)))
-    with f.when(results.equals(0)):
-        f.ret(0)
-    with f.when(results.equals(outside.not_implemented)):
-        f.call("void", outside.decref, results)
-        _give(f, outside, none)
+    give_up_if(f, outside, results.equals(0))
+    give_up_if(f, outside, results.equals(outside.not_implemented), results, result="none")
     with f.count(result_count) as i:
         wrapper = _box(f, outside, wrapped, f.call("ptr", outside.tuple_get, results, i))
-        with f.when(wrapper.equals(0)):
-            f.call("void", outside.decref, results)
-            f.ret(0)
+        give_up_if(f, outside, wrapper.equals(0), results)
         with f.when(result_count.equals(1)):
             f.call("void", outside.decref, results)
             f.ret(wrapper)
@@ -81,7 +73,7 @@ def _arena(f: TextFunction, outside: Record, arenas: Record, program: Record) ->
     with f.loop() as loop:
         with f.when(i.get() >= arenas.count):
             arenas.set(missed=1)
-            _give(f, outside, outside.none)
+            give_up(f, outside, "none")
         record = f.record(arenas.records, ArenaRecord, i.get())
         idle.set(record.pointer)
         loop.leave_if((record.size >= program.arena) & record.busy.equals(0))
@@ -91,10 +83,10 @@ def _arena(f: TextFunction, outside: Record, arenas: Record, program: Record) ->
 
 def _box(f: TextFunction, outside: Record, wrapped: Record, array: TextValue) -> TextValue:
     """A new wrapper of an array, its other words from the pattern; null after an error."""
-    wrapper = f.call("ptr", outside.allocate, wrapped.type, f.constant("i64", 0))
+    wrapper = f.call("ptr", outside.allocate, wrapped.type, f.operand("i64", 0))
     pattern = wrapped.pattern
     with f.when(wrapper.differs(0)):
-        with f.count(wrapped.size // POINTER, f.constant("i64", 2)) as word:
+        with f.count(wrapped.size // POINTER, f.operand("i64", 2)) as word:
             value = f.load("ptr", f.at(pattern, word * POINTER))
             with f.when(value.differs(0)):
                 f.call("void", outside.incref, value)
@@ -102,9 +94,3 @@ def _box(f: TextFunction, outside: Record, wrapped: Record, array: TextValue) ->
         f.call("void", outside.incref, array)
         f.store("ptr", array, f.at(wrapper, wrapped.array_offset))
     return wrapper
-
-
-def _give(f: TextFunction, outside: Record, value: TextValue) -> None:
-    """Return a new reference to an object."""
-    f.call("void", outside.incref, value)
-    f.ret(value)

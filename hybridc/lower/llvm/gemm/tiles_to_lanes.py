@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from xdsl.dialects.builtin import f32, f64
 
 from hybridc.ground.sizes import row_major
 from hybridc.ir.structured_builder import ELEMENT_TYPES
@@ -30,9 +29,11 @@ from hybridc.ir.tiles.tile_program import (
     TileProgram,
     addresses_of,
 )
-from hybridc.lower.llvm.codegen.function_text import LLVMValue
-from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, RegionBuilder, Vectors, region
-from hybridc.lower.llvm.gemm.vector_statements import VectorStatements, Where
+from hybridc.lower.llvm.codegen.function_text import LLVMValue, ModuleText
+from hybridc.lower.llvm.gemm.vector_registers import Vectors
+from hybridc.lower.llvm.loops.loop_builder import Index
+from hybridc.lower.llvm.loops.program_writer import PIECE, Place, ProgramWriter
+from hybridc.transforms.schedules.schedule_contractions import TOTAL
 
 # The offset of an element in straight-line code: for strides that the code is given, how many times each is in it.
 Multiples = tuple[tuple[int, int], ...]
@@ -40,13 +41,6 @@ Multiples = tuple[tuple[int, int], ...]
 _NO_STRIDE = -1
 # The offsets of the first elements of what is worked on, by their addresses.
 Places = Mapping[Address, Index]
-
-
-def lanes_region(program: TileProgram) -> RegionBuilder:
-    """The builder of the parallel region of such a program."""
-    elements = [ELEMENT_TYPES[buffer.kind] for buffer in program.buffers]
-    numbers = len(program.dynamic) + program.strides + bool(program.pieces)
-    return region(elements, numbers, lambda arguments: _LaneEmitter(program, arguments).write())
 
 
 class _OperandLanes(NamedTuple):
@@ -122,30 +116,25 @@ def _known(size: int | None) -> int:
     return size
 
 
-class _LaneEmitter:
-    """Emits the body of the region."""
+class LaneWriter(ProgramWriter):
+    """Writes a tile program whose vectors follow the same axes in all arrays."""
 
-    def __init__(self, program: TileProgram, arguments: Arguments) -> None:
-        self.arguments, self.shape = arguments, _LaneShape(program)
-        self.element = f32 if program.buffers[0].kind == "f32" else f64
-        self.v = Vectors(arguments.b, self.element, self.shape.lanes)
-        self.vectors = VectorStatements(arguments.b, self.shape.lanes)
-        numbers = iter(arguments.numbers)
-        self.sizes = [next(numbers) if n is None else arguments.lo.of(n) for n in program.sizes]
-        self.strides = [next(numbers) for _ in range(program.strides)]
-        self.piece = next(numbers) if program.pieces else None
-        self.arrays = {b.name: array for b, array in zip(program.buffers, arguments.arrays, strict=True)}
+    def __init__(self, program: TileProgram, module: ModuleText) -> None:
+        super().__init__(program, module)
+        self.shape = _LaneShape(program)
+        self.lanes, self.element = self.shape.lanes, ELEMENT_TYPES[program.buffers[0].kind]
+        self.v = Vectors(self.b, self.element, self.lanes)
         self.partial = {b.name for b in program.pieces}
         self.addresses = [a for s in program.sweeps[0].statements for a in addresses_of(s)]
         self.points = _indices(self.shape.results)
 
-    def write(self) -> None:
-        """All iterations."""
-        self.arguments.loop(self.arguments.lo, self.arguments.hi, lambda point, _: self._iteration(point))
+    def write_body(self) -> None:
+        with self.b.count(self.b.low, self.b.high) as point:
+            self._iteration(point)
 
     def _iteration(self, point: Index) -> None:
         """The tile of the grid with an index; along the first axes there are pieces of terms."""
-        at: Places = dict.fromkeys(self.addresses, point.of(0))
+        at: Places = dict.fromkeys(self.addresses, self.b.index(0))
         for axis, block in reversed(self.shape.around):
             tiles = self.sizes[axis].ceildiv(block) if block > 1 else self.sizes[axis]
             index = point % tiles
@@ -153,22 +142,21 @@ class _LaneEmitter:
             at, point = self._along(at, axis, index), point // tiles
         rows = self._rows(point)
         at = {a: x + point * self._elements(a) if a.buffer in self.partial else x for a, x in at.items()}
-        step = self.shape.part // self.shape.width
-        size = self.sizes[self.shape.group]
-
-        def vectors(group: Index) -> None:
+        step, size = self.shape.part // self.shape.width, self.sizes[self.shape.group]
+        with self.b.count(0, size, step) as group:
             self._results(self._along(at, self.shape.group, group.least(size - step)), rows)
-
-        self.arguments.loop(0, size, lambda group, _: vectors(group), step=step)
 
     def _rows(self, piece: Index) -> tuple[Index, Index]:
         """The indices of the outer loops over terms, counted as one."""
         axes = () if self.shape.outer is None else self.shape.outer.axes
-        whole = functools.reduce(lambda x, a: x * self.sizes[a], axes[1:], self.sizes[axes[0]]) if axes else piece.of(1)
-        if self.piece is None:
-            return piece.of(0), whole
-        first = piece * self.piece
-        return first, (first + self.piece).least(whole)
+        whole = (
+            functools.reduce(lambda x, a: x * self.sizes[a], axes[1:], self.sizes[axes[0]]) if axes else self.b.index(1)
+        )
+        if PIECE not in self.blocks:
+            return self.b.index(0), whole
+        size = self.blocks[PIECE]
+        first = piece * size
+        return first, (first + size).least(whole)
 
     def _elements(self, address: Address) -> Index:
         """The elements of a partial result."""
@@ -183,7 +171,7 @@ class _LaneEmitter:
 
     def _moved(self, place: Index, factors: Sequence[Factor], index: Index) -> Index:
         for factor in factors:
-            stride = index.of(1) if factor.stride is None else self.strides[factor.stride]
+            stride = self.b.index(1) if factor.stride is None else self.strides[factor.stride]
             place = place + index * (stride * factor.constant)
         return place
 
@@ -205,18 +193,19 @@ class _LaneEmitter:
 
     def _results(self, at: Places, rows: tuple[Index, Index]) -> None:
         """One vector of each result in registers, over the rows of terms."""
-        sums: Sequence[LLVMValue] = [self.v.zero] * len(self.points)
+        sums = [self.v.zero] * len(self.points)
         if self.shape.outer is None:
             sums = self._inner_loop(at, sums)
         else:
-            axes = self.shape.outer.axes
-            sums = self.arguments.loop(*rows, lambda i, sofar: self._row(at, axes, i, sofar), starts=sums)
+            with self.b.carry(*rows, sums) as (row, loop):
+                loop.next = self._row(at, self.shape.outer.axes, row, loop.carried)
+            sums = loop.carried
         for indices, value in zip(self.points, sums, strict=True):
-            self.vectors.write(self.shape.after, value, functools.partial(self._where, at, indices))
+            place = functools.partial(self._element, at, indices)
+            self.write_epilogue(self.shape.after, TOTAL, value, self.shape.vectors.axes, place)
 
-    def _where(self, at: Places, indices: Mapping[int, int], address: Address) -> Where:
-        place = self._place(at[address], self._multiples(address, indices))
-        return self.arrays[address.buffer], place, self.shape.group_size(address) is None
+    def _element(self, at: Places, indices: Mapping[int, int], address: Address) -> Place:
+        return self.arrays[address.buffer], self._place(at[address], self._multiples(address, indices))
 
     def _row(self, at: Places, axes: Axes, index: Index, sums: Sequence[LLVMValue]) -> list[LLVMValue]:
         """Add the terms at an index of the outer loops."""
@@ -233,14 +222,14 @@ class _LaneEmitter:
         (axis,), (some, *rest) = inner.axes, inner.parts[-1]
         size = self.sizes[axis]
 
-        def added(terms: Sequence[_Unrolled]) -> Callable[[Index, list[LLVMValue]], list[LLVMValue]]:
-            return lambda index, sofar: self._straight(self._along(at, axis, index), sofar, terms)
-
-        if not rest:
-            return self.arguments.loop(0, size, added(whole), starts=sums)
-        done = size - size % some
-        sums = self.arguments.loop(0, done, added([*whole, _Unrolled(axis, some)]), step=some, starts=sums)
-        return self.arguments.loop(done, size, added(whole), starts=sums)
+        done = size - size % some if rest else size
+        terms = [*whole, _Unrolled(axis, some)] if rest else whole
+        with self.b.carry(0, done, sums, some if rest else 1) as (index, loop):
+            loop.next = self._straight(self._along(at, axis, index), loop.carried, terms)
+        if rest:
+            with self.b.carry(done, size, loop.carried) as (index, loop):
+                loop.next = self._straight(self._along(at, axis, index), loop.carried, whole)
+        return loop.carried
 
     def _straight(self, at: Places, sums: Sequence[LLVMValue], terms: Sequence[_Unrolled]) -> list[LLVMValue]:
         """Add all terms that are unrolled; what was loaded serves all sums that read it."""
@@ -272,9 +261,9 @@ class _LaneEmitter:
         if operand.size is None:
             return self.v.load(array, place)
         if shape.groups == 1 or operand.size == 0:
-            return self.v.everywhere(self.arguments.b.load_element(array, (place + chosen).value))
+            return self.v.everywhere(self.b.load_at(array, place + chosen))
         if groups not in loaded:
-            loaded[groups] = Vectors(self.arguments.b, self.element, shape.groups * operand.size).load(array, place)
+            loaded[groups] = Vectors(self.b, self.element, shape.groups * operand.size).load(array, place)
         lanes = [i // shape.width * operand.size + chosen for i in range(shape.lanes)]
         return self.v.shuffle(loaded[groups], loaded[groups], lanes)
 

@@ -20,12 +20,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, f32, f64, i1
+from xdsl.dialects.builtin import i1
 
 from hybridc.ir.structured_builder import ELEMENT_TYPES, kind_dtype, operation_properties
 from hybridc.ir.tiles.tile_program import (
     Address,
-    Factor,
     Statement,
     TileContract,
     TileDim,
@@ -34,115 +33,76 @@ from hybridc.ir.tiles.tile_program import (
     TileStore,
     TileSweep,
 )
-from hybridc.lower.llvm.codegen.function_text import LLVMValue
-from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, RegionBuilder, Vectors, region
-from hybridc.lower.llvm.gemm.vector_statements import VectorStatements, Where
-from hybridc.lower.llvm.loops.loop_builder import INDEX, array_type
+from hybridc.lower.llvm.codegen.function_text import LLVMValue, ModuleText
+from hybridc.lower.llvm.gemm.vector_registers import Vectors
+from hybridc.lower.llvm.loops.loop_builder import INDEX, Index, array_type
+from hybridc.lower.llvm.loops.program_writer import Place, ProgramWriter
 from hybridc.transforms.schedules.matmul_shape import MatmulShape
+from hybridc.transforms.schedules.schedule_contractions import TOTAL
 from hybridc.transforms.schedules.schedule_register_tiles import SQUARE
 
 
-def matmul_region(program: TileProgram) -> RegionBuilder:
-    """The builder of the parallel region of a matmul's program."""
-    elements = [ELEMENT_TYPES[buffer.kind] for buffer in program.buffers]
-    numbers = len(program.dynamic) + program.strides + len(_parameters(program))
-    return region(elements, numbers, lambda arguments: _MatmulEmitter(program, arguments).write())
+class MatmulWriter(ProgramWriter):
+    """Writes the tile program of a matmul."""
 
-
-def _element(program: TileProgram) -> AnyFloat:
-    return f32 if program.buffers[0].kind == "f32" else f64
-
-
-def _parameters(program: TileProgram) -> list[str]:
-    """The sizes of tiles that code is given, besides those of axes."""
-    names = {f"n{a}" for a in program.dynamic}
-    return [tile.block for tile in program.tiles if isinstance(tile.block, str) and tile.block not in names]
-
-
-class _MatmulEmitter:
-    """Emits the body of the region."""
-
-    def __init__(self, program: TileProgram, arguments: Arguments) -> None:
-        self.program, self.arguments, self.shape = program, arguments, MatmulShape(program)
-        self.b, element = arguments.b, _element(program)
-        self.v = Vectors(arguments.b, element, self.shape.lanes)
-        numbers = iter(arguments.numbers)
-        self.sizes = [next(numbers) if n is None else arguments.lo.of(n) for n in program.sizes]
-        self.strides = [next(numbers) for _ in range(program.strides)]
-        self.parameters = {name: next(numbers) for name in _parameters(program)}
-        self.arrays = {b.name: array for b, array in zip(program.buffers, arguments.arrays, strict=True)}
+    def __init__(self, program: TileProgram, module: ModuleText) -> None:
+        super().__init__(program, module)
+        self.shape = MatmulShape(program)
+        self.element = ELEMENT_TYPES[program.buffers[0].kind]
+        self.v = Vectors(self.b, self.element, self.shape.lanes)
         self.scratch = {array.name: array for array in program.scratch}
         self.index: dict[int, Index] = {}  # along axes around the matmul; of others, that of the tile's first element
         self.count: dict[int, Index] = {}  # how many elements the tile has
-        self.line = (arguments.lo, arguments.hi)  # the first line of the tile, and how many it has
-        self.firsts: dict[tuple[object, ...], LLVMValue] = {}  # the offset of a tile, by the address and its indices
-        self.vectors = VectorStatements(arguments.b, self.shape.lanes)
+        self.line = (self.b.low, self.b.high)  # the first line of the tile, and how many it has
         self.k = self.sizes[self.shape.terms]
-        self.spill = self._view(0, element)
-        self._cut(element)
+        self.spill = self._view(0)
+        self._cut()
 
     # --- memory --------------------------------------------------------------------------------------------
 
-    def _view(self, elements: int, element: AnyFloat) -> LLVMValue:
-        offset = self.b.index(elements * kind_dtype(self.program.buffers[0].kind).itemsize)
-        return self.b.view(self.arguments.scratch, offset, element)
+    def _view(self, elements: int) -> LLVMValue:
+        offset = elements * kind_dtype(self.program.buffers[0].kind).itemsize
+        return self.b.view(self.b.index(offset), self.element)
 
-    def _cut(self, element: AnyFloat) -> None:
+    def _cut(self) -> None:
         """Assign offsets to the scratch arrays; only the last one may have a size that is not known here."""
         first = self.shape.spill
         for array in self.program.scratch:
-            self.arrays[array.name] = self._view(first, element)
+            self.arrays[array.name] = self._view(first)
             if array is not self.program.scratch[-1]:
                 first += math.prod(self.shape.held(axis, ()) for axis in array.axes)
 
     def stride(self, address: Address, axis: int) -> Index:
         """The stride of an address along an axis."""
-        return self._stride(dict(address.terms)[axis])
-
-    def _stride(self, factor: Factor) -> Index:
-        return self.arguments.lo.of(factor.constant) if factor.stride is None else self.strides[factor.stride]
+        return self.factor(dict(address.terms)[axis])
 
     def at(self, address: Address, index: Mapping[int, Index | int]) -> Index:
         """The offset of an element: at these indices in the tile."""
-        terms = [self._stride(factor) * index[axis] for axis, factor in address.terms if axis in index]
-        return Index(self.b, self.b.plus(self._first(address), *(t.value for t in terms)))
-
-    def _first(self, address: Address) -> LLVMValue:
-        """The offset of a tile's first element."""
-        key = (address, *(self.index.get(axis) for axis in address.axes))
-        if key not in self.firsts:
-            offsets = [(self.index[axis] * self._stride(f)).value for axis, f in address.terms if axis in self.index]
-            self.firsts[key] = self.b.plus(*offsets)
-        return self.firsts[key]
-
-    def loop(self, low: Index | int, high: Index | int, body: Callable[[Index], None], step: int = 1) -> None:
-        """A loop that carries nothing."""
-        self.arguments.loop(low, high, lambda i, _: body(i), step)
+        terms = [self.factor(f) * index[axis] for axis, f in address.terms if axis in index]
+        first = self.b.plus(*[self.index[axis] * self.factor(f) for axis, f in address.terms if axis in self.index])
+        return self.b.plus(first, *terms)
 
     # --- tiles of the grid ---------------------------------------------------------------------------------
 
-    def write(self) -> None:
-        """All tiles."""
-        rows, dims = self.shape.rows, self.shape.dims
-        for axis, dim in dims.items():
+    def write_body(self) -> None:
+        b, rows = self.b, self.shape.rows
+        for axis, dim in self.shape.dims.items():
             if dim.walk == "whole":
                 self.count[axis] = self.sizes[axis]
         shared = next((dim for dim in self.program.tiles if dim.walk == "range"), None)
         if shared is None:
-            self.loop(self.arguments.lo, self.arguments.hi, self._tile)
+            with b.count(b.low, b.high) as tile:
+                self._tile(tile)
             return
         block = self._block(shared)
-
-        def tile(index: Index) -> None:
-            first = self.arguments.lo + index * block
-            count = (self.arguments.hi - first).least(block)
+        with b.count(0, (b.high - b.low).ceildiv(block)) as index:
+            first = b.low + index * block
+            count = (b.high - first).least(block)
             if shared is self.shape.lines:
                 self.line = (first, count)
             else:
                 self.index[rows], self.count[rows] = first, count
             self._sweeps()
-
-        self.loop(0, (self.arguments.hi - self.arguments.lo).ceildiv(block), tile)
 
     def _tile(self, tile: Index) -> None:
         """The tile with an index; along the last of the parallel axes it is counted first."""
@@ -161,7 +121,7 @@ class _MatmulEmitter:
         self._sweeps()
 
     def _block(self, dim: TileDim) -> Index | int:
-        return dim.block if isinstance(dim.block, int) else self.parameters[dim.block]
+        return dim.block if isinstance(dim.block, int) else self.blocks[dim.block]
 
     def _sweeps(self) -> None:
         for sweep in self.program.sweeps:
@@ -169,11 +129,8 @@ class _MatmulEmitter:
                 self._sweep(sweep)
                 continue
             (axis,) = sweep.axes
-            self.loop(0, self.sizes[axis], functools.partial(self._at, sweep, axis))
-
-    def _at(self, sweep: TileSweep, axis: int, index: Index) -> None:
-        self.index[axis] = index
-        self._sweep(sweep)
+            with self.b.count(0, self.sizes[axis]) as self.index[axis]:
+                self._sweep(sweep)
 
     # --- statements ----------------------------------------------------------------------------------------
 
@@ -181,22 +138,19 @@ class _MatmulEmitter:
         """The statements of a sweep, by the larger parts of rows if these have any."""
         if self.shape.lines is not None:
             first, count = self.line
-            self.loop(0, count, lambda line: self._line(sweep, first + line))
+            with self.b.count(0, count) as line:
+                self._line(sweep, first + line)
             return
         parts = self.shape.dims[self.shape.rows].parts
         if len(parts) == 1 or not any(isinstance(s, TileContract) for s in sweep.statements):
             self._statements(sweep)
             return
         (size,), rows = parts[0], self.shape.rows
-        low = self.index[rows]
-
-        def part(row: Index) -> None:
-            first, count = self.index[rows], self.count[rows]
-            self.index[rows], self.count[rows] = low + row, (count - row).least(size)
+        first, count = self.index[rows], self.count[rows]
+        with self.b.count(0, count, size) as row:
+            self.index[rows], self.count[rows] = first + row, (count - row).least(size)
             self._statements(sweep)
-            self.index[rows], self.count[rows] = first, count
-
-        self.loop(0, self.count[rows], part, step=size)
+        self.index[rows], self.count[rows] = first, count
 
     def _line(self, sweep: TileSweep, line: Index) -> None:
         """The statements of a sweep for one line."""
@@ -228,13 +182,13 @@ class _MatmulEmitter:
 
     def _is_one(self, stride: Index) -> Index:
         """1 if a stride is 1, else 0."""
-        flag = self.b.pure(arith.CmpiOp, [stride.value, self.b.index(1)], i1, operation_properties("arith.cmpi eq"))
-        chosen = [flag, self.b.index(1), self.b.index(0)]
-        return Index(self.b, self.b.pure(arith.SelectOp, chosen, INDEX))
+        one, zero = self.b.index(1).value, self.b.index(0).value
+        flag = self.b.pure(arith.CmpiOp, [stride.value, one], i1, operation_properties("arith.cmpi eq"))
+        return Index(self.b, self.b.pure(arith.SelectOp, [flag, one, zero], INDEX))
 
     def _pack(self, source: Address, target: Address) -> None:
         """Pack a panel, term after term; one that reaches beyond the last column repeats it."""
-        shape, v, lanes, width = self.shape, self.v, self.shape.lanes, self.shape.width
+        b, shape, v, lanes, width = self.b, self.shape, self.v, self.shape.lanes, self.shape.width
         panel, array = self.arrays[target.buffer], self.arrays[source.buffer]
         start, columns = self.at(source, {}), self.count[shape.columns]
         by_term, by_column = self.stride(source, shape.terms), self.stride(source, shape.columns)
@@ -242,102 +196,91 @@ class _MatmulEmitter:
         full = columns // width
         by_rows = full * along_rows * self.k
         by_squares = full * (along_columns - along_columns * along_rows) * (self.k // lanes * lanes)
-
-        def row(term: Index) -> None:
+        with b.count(0, by_rows) as term:
             for lane in range(0, width, lanes):
-                v.store(v.load(array, start + term * by_term + lane), panel, term * width + lane)
-
-        def square(term: Index, lane: Index) -> None:
+                b.store_at(v.load(array, start + term * by_term + lane), panel, term * width + lane)
+        with b.count(0, by_squares, lanes) as term, b.count(0, width, lanes) as lane:
             places = [start + term + by_column * (lane + i) for i in range(lanes)]
             for i, column in enumerate(v.transposed([v.load(array, at) for at in places])):
-                v.store(column, panel, (term + i) * width + lane)
-
-        def element(term: Index, column: Index) -> None:
-            value = self.b.load_element(array, (start + term * by_term + column.least(columns - 1) * by_column).value)
-            self.b.store_element(value, panel, (term * width + column).value)
-
-        self.loop(0, by_rows, row)
-        self.loop(0, by_squares, lambda term: self.loop(0, width, functools.partial(square, term), lanes), lanes)
+                b.store_at(column, panel, (term + i) * width + lane)
         # The remainder of whole vectors: the last terms, or all of a partial panel.
-        rest = by_rows + by_squares
-        self.loop(rest, self.k, lambda term: self.loop(0, width, functools.partial(element, term)))
+        with b.count(by_rows + by_squares, self.k) as term, b.count(0, width) as column:
+            value = b.load_at(array, start + term * by_term + column.least(columns - 1) * by_column)
+            b.store_at(value, panel, term * width + column)
 
     def _interleave(self, source: Address, target: Address) -> None:
         """Pack rows: those of a tile of registers side by side, term after term."""
-        shape, array, block = self.shape, self.arrays[source.buffer], self.arrays[target.buffer]
+        b, shape, array, block = self.b, self.shape, self.arrays[source.buffer], self.arrays[target.buffer]
         by_row, by_term = self.stride(source, shape.rows), self.stride(source, shape.terms)
         # The terms that are copied for a whole tile at a time, and those that are transposed in squares.
         beside, square = self.k * self._is_one(by_row), self.k * self._is_one(by_term)
 
         def rows(row: Index, height: int) -> None:
             starts, to = [self.at(source, {shape.rows: at}) for at in self._below(row, height)], row * self.k
-            v = Vectors(self.b, self.v.element, height)
-
-            def column(term: Index) -> None:
-                v.store(v.load(array, starts[0] + term * by_term), block, to + term * height)
-
-            def elements(term: Index) -> None:
-                for i, start in enumerate(starts):
-                    value = self.b.load_element(array, (start + term * by_term).value)
-                    self.b.store_element(value, block, (to + term * height + i).value)
-
             if height == shape.heights[0]:
                 # One of the two loops runs, as either rows or terms are contiguous.
-                self.loop(0, beside, column)
+                with b.count(0, beside) as term:
+                    v = Vectors(b, self.element, height)
+                    b.store_at(v.load(array, starts[0] + term * by_term), block, to + term * height)
                 last = self.k - SQUARE  # the last square may overlap the one before
-                self.loop(0, square, lambda i: self._squares(array, starts, block, to, i.least(last)), SQUARE)
-            else:
-                self.loop(0, self.k, elements)
+                with b.count(0, square, SQUARE) as term:
+                    self._squares(array, starts, block, to, term.least(last))
+                return
+            with b.count(0, self.k) as term:
+                for i, start in enumerate(starts):
+                    b.store_at(b.load_at(array, start + term * by_term), block, to + term * height + i)
 
         self._by_tiles(rows)
 
     def _squares(self, array: LLVMValue, starts: Sequence[Index], block: LLVMValue, to: Index, term: Index) -> None:
         """Transpose some terms, which are contiguous, of all rows; the last square may repeat its last row."""
-        v = Vectors(self.b, self.v.element, SQUARE)
+        v = Vectors(self.b, self.element, SQUARE)
         for group in range(0, len(starts), SQUARE):
             rows = [v.load(array, start + term) for start in starts[group : group + SQUARE]]
             columns = v.transposed(rows + rows[-1:] * (SQUARE - len(rows)))
             for i, numbers in enumerate(columns):
                 kept = v.shuffle(numbers, numbers, range(len(rows))) if len(rows) < SQUARE else numbers
-                v.store(kept, block, to + (term + i) * len(starts) + group)
+                self.b.store_at(kept, block, to + (term + i) * len(starts) + group)
 
     def _turn(self, statements: Sequence[Statement]) -> None:
         """Statements about sums in scratch, in squares that are transposed; columns beyond the last repeat it there."""
-        shape, v, lanes, width = self.shape, self.v, self.shape.lanes, self.shape.width
+        b, shape, v, lanes, width = self.b, self.shape, self.v, self.shape.lanes, self.shape.width
         load, *after = statements
         assert isinstance(load, TileLoad)
-        sums, single = self.arrays[load.address.buffer], VectorStatements(self.b, 1)
+        sums = self.arrays[load.address.buffer]
         count, columns = self.count[shape.rows], self.count[shape.columns]
         done = count // lanes * lanes
 
-        def where(row: Index, column: Index, address: Address) -> Where:
+        def write(value: LLVMValue, row: Index, column: Index) -> None:
             place = {shape.rows: row, shape.columns: column}
-            return self.arrays[address.buffer], self.at(address, place), shape.rows in address.axes
+            self.write_epilogue(after, TOTAL, value, (shape.rows,), functools.partial(self._place, place))
 
-        def square(row: Index, lane: Index) -> None:
+        with b.count(0, done, lanes) as row, b.count(0, columns, lanes) as lane:
+            self.lanes = lanes
             rows = [v.load(sums, (row + i) * width + lane) for i in range(lanes)]
-            for i, column in enumerate(v.transposed(rows)):
-                self.vectors.write(after, column, functools.partial(where, row, (lane + i).least(columns - 1)))
+            for i, values in enumerate(v.transposed(rows)):
+                write(values, row, (lane + i).least(columns - 1))
+        with b.count(done, count) as row, b.count(0, columns) as column:
+            self.lanes = 1
+            write(b.load_at(sums, row * width + column, level=b.depth), row, column)
 
-        def element(row: Index, column: Index) -> None:
-            value = self.b.load_element(sums, (row * width + column).value, level=self.b.depth)
-            single.write(after, single.everywhere(value, load.kind), functools.partial(where, row, column))
-
-        self.loop(0, done, lambda row: self.loop(0, columns, functools.partial(square, row), lanes), lanes)
-        self.loop(done, count, lambda row: self.loop(0, columns, functools.partial(element, row)))
+    def _place(self, index: Mapping[int, Index | int], address: Address) -> Place:
+        return self.arrays[address.buffer], self.at(address, index)
 
     # --- contractions --------------------------------------------------------------------------------------
 
     def _by_tiles(self, write: Callable[[Index, int], None]) -> None:
         """The tiles of registers of all rows: high ones, then low ones for the last rows."""
         dim, count, (high, *lower) = self.shape.dims[self.shape.rows], self.count[self.shape.rows], self.shape.heights
-        done = self._rows_of_high_tiles(count, high, lower[0]) if lower else count.of(0)
+        done = self._rows_of_high_tiles(count, high, lower[0]) if lower else self.b.index(0)
         low = lower[0] if lower else high
         if lower:
-            self.loop(0, done, lambda row: write(row, high), step=high)
+            with self.b.count(0, done, high) as row:
+                write(row, high)
         # If rows beyond the last are not masked, the last tile ends with it, and computes some rows twice.
         last = count - low
-        self.loop(done, count, lambda row: write(row if dim.masked else row.least(last), low), step=low)
+        with self.b.count(done, count, low) as row:
+            write(row if dim.masked else row.least(last), low)
 
     def _rows_of_high_tiles(self, count: Index, high: int, low: int) -> Index:
         """How many of ``count`` rows are in high tiles. One or two that are left share low ones with those before."""
@@ -389,27 +332,25 @@ class _MatmulEmitter:
                 return [at + i for i in range(height)]
             return [self.at(left, {shape.rows: r, shape.terms: term}) for r in rows]
 
-        def add(term: Index, sums: list[LLVMValue]) -> list[LLVMValue]:
+        def added(term: Index, sums: list[LLVMValue]) -> list[LLVMValue]:
             at = term * shape.width if right.buffer in self.scratch else self.at(right, {shape.terms: term})
             ys = [v.load(y_array, at + j * shape.lanes) for j in range(abreast)]
             totals: list[LLVMValue] = []
             for row_of_tile, place in enumerate(places(term)):
-                x = v.everywhere(self.b.load_element(x_array, place.value))
+                x = v.everywhere(self.b.load_at(x_array, place))
                 totals += [v.fma(x, ys[j], sums[abreast * row_of_tile + j]) for j in range(abreast)]
             return totals
 
         def segment(axes: Sequence[int], sums: Sequence[LLVMValue]) -> list[LLVMValue]:
             """The sums with the terms of all segments along axes."""
-            if not axes:
-                return self.arguments.loop(0, self.k, add, starts=sums)
-
-            def one(index: Index, sofar: list[LLVMValue]) -> list[LLVMValue]:
-                self.index[axes[0]] = index
-                totals = segment(axes[1:], sofar)
-                del self.index[axes[0]]
-                return totals
-
-            return self.arguments.loop(0, self.sizes[axes[0]], one, starts=sums)
+            with self.b.carry(0, self.sizes[axes[0]] if axes else self.k, sums) as (index, loop):
+                if axes:
+                    self.index[axes[0]] = index
+                    loop.next = segment(axes[1:], loop.carried)
+                    del self.index[axes[0]]
+                else:
+                    loop.next = added(index, loop.carried)
+            return loop.carried
 
         return segment(shape.segments, [v.zero] * (abreast * height))
 
@@ -417,19 +358,18 @@ class _MatmulEmitter:
         self, name: str, sums: Sequence[LLVMValue], after: Sequence[Statement], row: Index, height: int
     ) -> None:
         """Statements about the sums of this name, which end with stores of whole columns."""
-        shape = self.shape
+        shape, self.lanes = self.shape, self.shape.lanes
         abreast, rows = shape.width // shape.lanes, self._below(row, height)
         for index, value in enumerate(sums):
             down, right = divmod(index, abreast)
-            place = {shape.rows: rows[down], shape.columns: right * shape.lanes}
+            element = {shape.rows: rows[down], shape.columns: right * shape.lanes}
 
-            def where(address: Address, index: int = index, place: Mapping[int, Index | int] = place) -> Where:
-                array = self.arrays[address.buffer]
+            def place(address: Address, index: int = index, element: Mapping[int, Index | int] = element) -> Place:
                 if address.buffer in self.scratch:
-                    return array, row * shape.width + index * shape.lanes, True
-                return array, self.at(address, place), shape.columns in address.axes
+                    return self.arrays[address.buffer], row * shape.width + index * shape.lanes
+                return self._place(element, address)
 
-            self.vectors.write(after, value, where, name)
+            self.write_epilogue(after, name, value, (shape.columns,), place)
 
     def _store_columns(self, sums: Sequence[LLVMValue], target: Address, row: Index) -> None:
         """Store a tile; one that reaches beyond the last column goes to scratch, and its first columns are copied."""
@@ -437,19 +377,15 @@ class _MatmulEmitter:
         columns, start = self.count[shape.columns], self.at(target, {shape.rows: row})
         down_by, abreast = self.stride(target, shape.rows), shape.width // shape.lanes
         full = columns // shape.width
-        rest = start.of(1) - full
-        to = b.pure(arith.SelectOp, [rest.integer(i1), self.spill, result], array_type(self.v.element))
+        rest = b.index(1) - full
+        to = b.pure(arith.SelectOp, [rest.integer(i1), self.spill, result], array_type(self.element))
         first, step = start * full, down_by * full + rest * shape.width
         for index, value in enumerate(sums):
             down, right = divmod(index, abreast)
-            self.v.store(value, to, first + step * down + right * shape.lanes)
-
-        def copy(i: Index, j: Index) -> None:
-            value = b.load_element(self.spill, (i * shape.width + j).value, level=b.depth)
-            b.store_element(value, result, (start + i * down_by + j).value)
-
-        rows = rest * (len(sums) // abreast)
-        self.loop(0, rows, lambda i: self.loop(0, columns, functools.partial(copy, i)))
+            b.store_at(value, to, first + step * down + right * shape.lanes)
+        with b.count(0, rest * (len(sums) // abreast)) as i, b.count(0, columns) as j:
+            value = b.load_at(self.spill, i * shape.width + j, level=b.depth)
+            b.store_at(value, result, start + i * down_by + j)
 
     def _dots(self, left: Address, right: Address, row: Index, height: int) -> LLVMValue:
         """A vector of dot products, row by row; columns beyond the last one repeat it."""
@@ -458,38 +394,25 @@ class _MatmulEmitter:
         first = self.index.pop(shape.columns)
         columns = [self.at(right, {shape.columns: (first + j).least(last)}) for j in range(shape.width)]
         self.index[shape.columns] = first
-
-        def add(term: Index, sums: Sequence[LLVMValue]) -> list[LLVMValue]:
+        with self.b.carry(0, self.k, [v.zero] * shape.lanes, shape.lanes) as (term, loop):
             xs = [v.load(self.arrays[left.buffer], start + term) for start in rows]
             ys = [v.load(self.arrays[right.buffer], start + term) for start in columns]
             pairs = [(x, y) for x in xs for y in ys]
-            return [v.fma(x, y, z) for (x, y), z in zip(pairs, sums, strict=True)]
-
-        return v.sums(self.arguments.loop(0, self.k, add, step=shape.lanes, starts=[v.zero] * shape.lanes))
+            loop.next = [v.fma(x, y, z) for (x, y), z in zip(pairs, loop.carried, strict=True)]
+        return v.sums(loop.carried)
 
     def _store_dots(self, tile: LLVMValue, target: Address, row: Index, height: int) -> None:
         """Store a vector of dot products."""
         shape, b, v, result = self.shape, self.b, self.v, self.arrays[target.buffer]
-        start, step, count = (
-            self.at(target, {shape.rows: row}),
-            self.stride(target, shape.rows),
-            self.count[shape.columns],
-        )
-        width, full = shape.width, count // shape.width
-
-        def whole(_: Index) -> None:
+        start, step = self.at(target, {shape.rows: row}), self.stride(target, shape.rows)
+        width, count = shape.width, self.count[shape.columns]
+        full = count // width
+        with b.count(0, full):
             for i in range(height):
-                v.store(v.shuffle(tile, tile, range(i * width, (i + 1) * width)), result, start + step * i)
-
-        def partly(_: Index) -> None:
-            v.store(tile, self.spill, start.of(0))
-
-            def copy(j: Index) -> None:
+                b.store_at(v.shuffle(tile, tile, range(i * width, (i + 1) * width)), result, start + step * i)
+        with b.count(full, 1):
+            b.store_at(tile, self.spill, b.index(0))
+            with b.count(0, count) as j:
                 for i in range(height):
-                    value = b.load_element(self.spill, (j + i * width).value, level=b.depth)
-                    b.store_element(value, result, (start + step * i + j).value)
-
-            self.loop(0, count, copy)
-
-        self.loop(0, full, whole)
-        self.loop(full, 1, partly)
+                    value = b.load_at(self.spill, j + i * width, level=b.depth)
+                    b.store_at(value, result, start + step * i + j)

@@ -6,29 +6,40 @@ deepest level among those of its operands, and equal pure operations are made on
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, MemRefType, VectorType, i8
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    VectorType,
+)
+from xdsl.ir import Attribute, Operation
 
 from hybridc.lower.llvm.codegen.function_text import (
+    CarryingLoop,
     FunctionText,
     LLVMValue,
     ModuleText,
     OpenBody,
     constant_of,
-    type_text,
 )
 from hybridc.lower.llvm.codegen.instructions import (
     HALF_TYPES,
     Op,
-    load_cell,
-    load_lanes,
-    store_cell,
-    store_lanes,
+    load_at,
+    splat,
+    store_at,
     view_bytes,
     write_operation,
 )
@@ -42,21 +53,75 @@ def array_type(element: Attribute) -> MemRefType[Any]:
     return MemRefType(element, [DYNAMIC_INDEX])
 
 
-BYTES = array_type(i8)
+@functools.lru_cache(256)
+def vector_type(element: Attribute, lanes: int) -> VectorType[Any]:
+    """The type of a vector."""
+    return VectorType(element, [lanes])
+
+
+@dataclass(slots=True, eq=False)
+class Index:
+    """An index value with operators; arithmetic on it emits operations."""
+
+    b: LoopBuilder
+    value: LLVMValue
+
+    def __add__(self, other: Index | int) -> Index:
+        return self if other == 0 else self.b.plus(self, other)
+
+    def __sub__(self, other: Index | int) -> Index:
+        return self._pure(arith.SubiOp, other)
+
+    def __mul__(self, other: Index | int) -> Index:
+        if isinstance(other, int) and other in (0, 1):
+            return self if other else self.b.index(0)
+        return self.b.times(self, other)
+
+    def __floordiv__(self, other: Index | int) -> Index:
+        return self._pure(arith.DivUIOp, other)
+
+    def __mod__(self, other: Index | int) -> Index:
+        return self._pure(arith.RemUIOp, other)
+
+    def ceildiv(self, other: Index | int) -> Index:
+        """Division rounded up."""
+        return (self + other - 1) // other
+
+    def split(self, size: Index | int) -> tuple[Index, Index]:
+        """Quotient and remainder, of an index that is not negative."""
+        quotient = self // size
+        return quotient, self - self.b.times(quotient, size)
+
+    def least(self, other: Index | int) -> Index:
+        """The minimum."""
+        return self._pure(arith.MinSIOp, other)
+
+    def most(self, other: Index | int) -> Index:
+        """The maximum."""
+        return self._pure(arith.MaxSIOp, other)
+
+    def integer(self, kind: Attribute) -> LLVMValue:
+        """The index as an integer of another type."""
+        return self.b.pure(arith.IndexCastOp, [self.value], kind)
+
+    def _pure(self, cls: type[Operation], other: Index | int) -> Index:
+        return Index(self.b, self.b.pure(cls, [self.value, self.b.index(other).value], INDEX))
 
 
 class LoopBuilder(FunctionText):
-    """Writes the body of a parallel region of these arguments; knows the level of every value."""
+    """Writes the body of a parallel region over arrays of these elements; knows the level of every value.
 
-    def __init__(self, module: ModuleText, kinds: Sequence[Attribute]) -> None:
-        super().__init__(module, [type_text(kind) for kind in kinds])
+    Its arguments are the arrays, so many scalars, the range ``low, high``, and scratch memory.
+    """
+
+    def __init__(self, module: ModuleText, elements: Sequence[Attribute], scalars: int) -> None:
+        super().__init__(module, [*["ptr"] * len(elements), *["i64"] * (scalars + 2), "ptr"])
+        self.arrays, self.scratch = self.arguments[: len(elements)], self.arguments[-1]
+        *self.scalars, self.low, self.high = [Index(self, x) for x in self.arguments[len(elements) : -1]]
         self._levels: list[OpenBody] = [self.open]
         self._keys: list[list[Any]] = [[]]  # of the pure values that are known at each level
-        self._level_of: dict[str, int] = {}  # of values by name
-        self._elements: dict[str, Attribute] = {}  # of arrays by name
-        for argument, kind in zip(self.arguments, kinds, strict=True):
-            if isinstance(kind, MemRefType):
-                self._elements[argument.name] = cast("MemRefType[Any]", kind).element_type
+        self._level_of: defaultdict[str, int] = defaultdict(int)  # of values by name
+        self._elements = {array.name: element for array, element in zip(self.arrays, elements, strict=True)}
         self._pure: dict[Any, LLVMValue] = {}
         self._constants: dict[Any, LLVMValue] = {}
 
@@ -67,7 +132,7 @@ class LoopBuilder(FunctionText):
 
     def level(self, *values: LLVMValue) -> int:
         """The deepest level of these values; constants and arguments are at level 0."""
-        return max([self._level_of.get(v.name, 0) for v in values], default=0)
+        return max([self._level_of[v.name] for v in values], default=0)
 
     def write_region(self, symbol: str) -> None:
         """Write the function as a parallel region into its module."""
@@ -77,20 +142,20 @@ class LoopBuilder(FunctionText):
 
     # --- operations ----------------------------------------------------------------------------------------
 
-    def add(
+    def result(
         self,
         op: Op,
         operands: Sequence[LLVMValue],
-        kind: Attribute | None = None,
+        kind: Attribute,
         properties: Mapping[str, Attribute] | None = None,
         level: int | None = None,
-    ) -> LLVMValue | None:
-        """Write an operation at a level, by default that of its operands; its result, of type ``kind``, or None."""
+    ) -> LLVMValue:
+        """Write an operation at a level, by default that of its operands; its result, of type ``kind``."""
         at = self.level(*operands) if level is None else level
         self.open = self._levels[at]
         value = write_operation(self, op, operands, kind, properties or {})
-        if value is not None:
-            self._level_of[value.name] = at
+        assert value is not None, f"{op} has no result"
+        self._level_of[value.name] = at
         return value
 
     def pure(
@@ -108,19 +173,6 @@ class LoopBuilder(FunctionText):
             self._keys[self.level(known)].append(key)
         return known
 
-    def result(
-        self,
-        op: Op,
-        operands: Sequence[LLVMValue],
-        kind: Attribute,
-        properties: Mapping[str, Attribute] | None = None,
-        level: int | None = None,
-    ) -> LLVMValue:
-        """As :meth:`add`, of an operation with a result."""
-        value = self.add(op, operands, kind, properties, level)
-        assert value is not None, f"{op} has no result"
-        return value
-
     def constant(self, attribute: Attribute, kind: Attribute) -> LLVMValue:
         """A constant."""
         key = (attribute, kind)
@@ -131,6 +183,19 @@ class LoopBuilder(FunctionText):
                 self.kinds[known] = kind
         return known
 
+    def number(self, value: float, kind: Attribute) -> LLVMValue:
+        """A number of a type; one of vectors has it in all lanes."""
+        type_ = cast("Any", kind)
+        if isinstance(kind, VectorType):
+            lanes = [value] * type_.get_shape()[0]
+            return self.constant(DenseIntOrFPElementsAttr.from_list(type_, lanes), type_)
+        whole = isinstance(kind, IntegerType | IndexType)
+        return self.constant(IntegerAttr(int(value), type_) if whole else FloatAttr(float(value), type_), kind)
+
+    def everywhere(self, scalar: LLVMValue, kind: Attribute) -> LLVMValue:
+        """A vector with a scalar in all lanes."""
+        return self.pure(splat, [scalar], kind)
+
     def call_external(self, name: str, operands: Sequence[LLVMValue]) -> None:
         """Call a function of another library, without a result, in the innermost open loop."""
         self.module.declare(name, "void", [x.type for x in operands])
@@ -139,82 +204,68 @@ class LoopBuilder(FunctionText):
 
     # --- indices -------------------------------------------------------------------------------------------
 
-    def index(self, value: int) -> LLVMValue:
-        """A constant index."""
-        return LLVMValue("i64", str(value))
+    def index(self, value: Index | int) -> Index:
+        """An index, or a constant one."""
+        return Index(self, LLVMValue("i64", str(value))) if isinstance(value, int) else value
 
-    def plus(self, *terms: LLVMValue) -> LLVMValue:
+    def plus(self, *terms: Index | int) -> Index:
         """The sum of indices, those of outer levels first."""
-        ordered = sorted((t for t in terms if t.name != "0"), key=self.level)
-        if not ordered:
-            return self.index(0)
-        return functools.reduce(lambda a, b: self.pure(arith.AddiOp, [a, b], INDEX), ordered)
+        return self._combined(arith.AddiOp, 0, terms)
 
-    def times(self, *factors: LLVMValue) -> LLVMValue:
+    def times(self, *factors: Index | int) -> Index:
         """The product of indices, those of outer levels first."""
-        ordered = sorted((f for f in factors if f.name != "1"), key=self.level)
+        return self._combined(arith.MuliOp, 1, factors)
+
+    def _combined(self, op: type[Operation], neutral: int, terms: Sequence[Index | int]) -> Index:
+        values = [LLVMValue("i64", str(x)) if isinstance(x, int) else x.value for x in terms if x != neutral]
+        ordered = [x for x in values if x.name != str(neutral)]
         if not ordered:
-            return self.index(1)
-        return functools.reduce(lambda a, b: self.pure(arith.MuliOp, [a, b], INDEX), ordered)
-
-    def least(self, a: LLVMValue, b: LLVMValue) -> LLVMValue:
-        """The minimum of two indices."""
-        return self.pure(arith.MinSIOp, [a, b], INDEX)
-
-    def split(self, value: LLVMValue, size: LLVMValue) -> tuple[LLVMValue, LLVMValue]:
-        """Quotient and remainder of a non-negative index."""
-        quotient = self.pure(arith.DivUIOp, [value, size], INDEX)
-        return quotient, self.pure(arith.SubiOp, [value, self.times(quotient, size)], INDEX)
+            return self.index(neutral)
+        ordered.sort(key=lambda x: self._level_of[x.name])
+        return Index(self, functools.reduce(lambda a, b: self.pure(op, [a, b], INDEX), ordered))
 
     # --- memory --------------------------------------------------------------------------------------------
 
-    def load_element(self, array: LLVMValue, at: LLVMValue, level: int | None = None) -> LLVMValue:
-        """A load; at the level of its index, unless another is given."""
-        return self.result(load_cell, [array, at], self._elements[array.name], level=level)
+    def load_at(
+        self, array: LLVMValue, at: Index, kind: Attribute | None = None, level: int | None = None
+    ) -> LLVMValue:
+        """Load an element, or a value of this type: at the level of the index, unless another is given."""
+        return self.result(load_at, [array, at.value], kind or self._elements[array.name], level=level)
 
-    def store_element(self, value: LLVMValue, array: LLVMValue, at: LLVMValue, level: int | None = None) -> None:
-        """A store; in the innermost open loop, unless another level is given."""
-        self.add(store_cell, [value, array, at], level=self.depth if level is None else level)
+    def store_at(self, value: LLVMValue, array: LLVMValue, at: Index) -> None:
+        """Store an element, or the elements of a vector, in the innermost open loop."""
+        self.open = self._levels[-1]
+        store_at(self, [value, array, at.value], None, {})
 
-    def load_vector(self, array: LLVMValue, at: LLVMValue, kind: VectorType[Any]) -> LLVMValue:
-        """A load of contiguous elements, at the level of their index."""
-        return self.result(load_lanes, [array, at], kind)
-
-    def store_vector(self, value: LLVMValue, array: LLVMValue, at: LLVMValue) -> None:
-        """A store to contiguous elements, in the innermost open loop."""
-        self.add(store_lanes, [value, array, at], level=self.depth)
-
-    def view(self, scratch: LLVMValue, offset: LLVMValue, element: Attribute) -> LLVMValue:
-        """A view of scratch at an offset in bytes."""
-        array = self.pure(view_bytes, [scratch, offset], array_type(element))
+    def view(self, offset: Index, element: Attribute, memory: LLVMValue | None = None) -> LLVMValue:
+        """A view of scratch, or of other memory, at an offset in bytes."""
+        array = self.pure(view_bytes, [memory or self.scratch, offset.value], array_type(element))
         self._elements[array.name] = element
         return array
 
     # --- loops ---------------------------------------------------------------------------------------------
 
-    def loop(
-        self,
-        low: LLVMValue,
-        high: LLVMValue,
-        step: LLVMValue,
-        body: Callable[[LLVMValue, list[LLVMValue]], Sequence[LLVMValue]],
-        starts: Sequence[LLVMValue] = (),
-    ) -> list[LLVMValue]:
-        """As for any function; the values of a loop are at its level."""
+    @contextlib.contextmanager
+    def count(self, low: Index | int, high: Index | int, step: int = 1) -> Generator[Index]:
+        """A loop that carries nothing: its index."""
+        with self.carry(low, high, (), step) as (index, _):
+            yield index
 
-        def inside(index: LLVMValue, carried: list[LLVMValue]) -> Sequence[LLVMValue]:
+    @contextlib.contextmanager
+    def carry(
+        self, low: Index | int, high: Index | int, starts: Sequence[LLVMValue], step: int = 1
+    ) -> Generator[tuple[Index, CarryingLoop]]:
+        """A loop that carries values: its index, and the loop. What is computed in it is at its level."""
+        begin, end, by = [self.index(x).value for x in (low, high, step)]
+        self.open = self._levels[-1]
+        with self.count_up(begin, end, by, starts) as (index, loop):
             level = self.open
             self._levels.append(level)
             self._keys.append([])
-            self._level_of.update(dict.fromkeys([v.name for v in (index, *carried)], self.depth))
-            ends = body(index, carried)
+            self._level_of.update(dict.fromkeys([v.name for v in (index, *loop.carried)], self.depth))
+            yield Index(self, index), loop
             self._levels.pop()
             for key in self._keys.pop():
                 del self._pure[key]
             self.open = level
-            return ends
-
-        self.open = self._levels[-1]
-        results = super().loop(low, high, step, inside, starts)
-        self._level_of.update(dict.fromkeys([v.name for v in results], self.depth))
-        return results
+        self._level_of.update(dict.fromkeys([v.name for v in loop.carried], self.depth))
