@@ -48,7 +48,8 @@ from benchmarks.image_networks import RESNET18_CONVOLUTIONS, Conv
 from benchmarks.images import EVERY, GROUPS
 from hybridc.compile import warm_start
 from hybridc.compile.targets import LLVM, TARGETS, Planning
-from hybridc.ir.kernel import Kernel, KernelOp, analyse
+from hybridc.ir.kernels.kernel import Kernel, KernelOp
+from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.planned import Host, NativePlan, NativeRegion, PlainArray, Position, Program
 from hybridc.ir.structured import is_host, kernels
 from hybridc.lower.llvm.codegen import native_function as codegen
@@ -158,7 +159,7 @@ def cost_of(kernel: Kernel) -> Cost:
 
 def shown(op: KernelOp, axes: Iterable[int]) -> str:
     """The sizes of some axes of a linalg op, without those of 1."""
-    return "x".join(str(op.sizes[a]) for a in axes if op.sizes[a] > 1) or "1"
+    return "x".join(str(op.extents[a]) for a in axes if op.extents[a] > 1) or "1"
 
 
 @dataclass
@@ -232,7 +233,7 @@ class Recorder(LLVM):
     def _noted(self, module: ModuleOp, program: Program) -> NativeSource:
         assert isinstance(program, NativeSource)
         self.programs.append(program)
-        known = {n: analyse(f) for n, f in kernels(module).items() if not is_host(f)}
+        known = {n: read_kernel(f) for n, f in kernels(module).items() if not is_host(f)}
         self.analysed[id(program)] = known
         self.costs[id(program)] = {n: cost_of(k) for n, k in known.items()}
         return program
@@ -386,7 +387,7 @@ def _tile(conv: Conv, ops: Sequence[KernelOp]) -> int:
     if len(ops) < 2 or conv.kernel != (3, 3):
         return 0
     product = max(ops, key=lambda op: op.flops)
-    sides = [product.sizes[a] for a in product.axes]
+    sides = list(product.result.shape)
     return next((side - 2 for side in (6, 4) if sides.count(side) >= 2), 0)
 
 

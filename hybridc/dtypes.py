@@ -121,6 +121,8 @@ TYPES: dict[DType, ElementType] = {t.dtype: t for t in _ROWS}
 BFLOAT16 = next(t.dtype for t in _ROWS if t.name == "bfloat16")
 #: The names of those that no array has here.
 ABSENT = frozenset(t.name for t in _ROWS if t.dtype.name != t.name)
+# The names of element types in the IR.
+_ELEMENT_KINDS = {t.dtype: t.ir for t in _ROWS if t.ir} | {np.dtype(object): "i64"}
 # WIDE: sums, products and functions of these dtypes are computed in the wider one, and rounded at the end. COMPUTED:
 # of these the ones in which nothing is computed: every operator computes in the other dtype, and rounds its results.
 WIDE: dict[DType, DType] = {t.dtype: t.wide for t in _ROWS if t.wide != t.dtype}
@@ -145,6 +147,11 @@ def is_half(dtype: Any) -> bool:
 def kind_of(dtype: DType) -> str:
     """The kind of a dtype, as NumPy names kinds: ``f``, ``i``, ``u``, ``b`` and others."""
     return "f" if dtype in STORED else dtype.kind
+
+
+def element_kind(dtype: DType) -> str:
+    """The name of a dtype's element type in the IR, which has no signs; a state is an index into the host's states."""
+    return _ELEMENT_KINDS[dtype]
 
 
 def wide(dtype: DType) -> DType:

@@ -38,7 +38,7 @@ APART: dict[str, set[str]] = {
         *("TritonKernel: triton", "TritonKernel: tl", "TritonKernel: tl.constexpr", "TritonKernel: triton.jit"),
         *("Elements: BLOCK", "Elements: TAIL"),
     },
-    "an operation of MLIR": {"ExpandShapeOp: tensor.expand_shape", "HybridToLinalg: tensor.extract"},
+    "an operation of MLIR": {"ExpandShapeOp: tensor.expand_shape"},
     "a variable that the sentence defines": {"LambUpdatePhase1: mean1", "LambUpdatePhase1: var1"},
 }
 

@@ -149,9 +149,6 @@ COMPILER = ("compile", "dialects.mlir", "ir", "lower", "runtime", "trace", "tran
 # Names of types that are declared once for the package, and where.
 ALIASES = {"DType": "hybridc.dtypes", "Shape": "hybridc.dialects.operator_attribute"}
 
-# Modules that still read or write attributes by their names, not as notes.
-BY_NAME = ("hybridc.ir.kernel", "hybridc.lower.numpy.emit_kernel", "hybridc.transforms.kernels")
-
 # Modules of nothing but figures, which their docstrings explain.
 EXPLAINED = {"hybridc.ground.machine", "hybridc.ir.costs", "hybridc.lower.mathlib.coefficients"}
 
@@ -401,7 +398,7 @@ def attributes_by_name(known: Mapping[str, Path]) -> list[str]:
     return [
         f"{module}, line {node.lineno}: {node.value!r}"
         for module, node in texts
-        if notes.get(node.value, node) is not node and not module.startswith(BY_NAME)
+        if notes.get(node.value, node) is not node
     ]
 
 

@@ -20,7 +20,7 @@ from hybridc.dtypes import BFLOAT16
 from hybridc.errors import DTypeError, MXNetError
 from hybridc.gluon import nn
 from hybridc.gluon.nn import HybridLambda
-from hybridc.ir.kernel import analyse
+from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.structured import kernels
 from hybridc.lower.triton.attention_launches import launches_of_attention
 from hybridc.lower.triton.matmul.matmul_launches import launches_of_matmul
@@ -481,7 +481,7 @@ def test_tensor_cores_multiply():
     module = module.optimize().module.clone()
     run_passes(module, pipeline.triton_kernels())
     (function,) = kernels(module).values()
-    (contraction,) = launches_of_matmul(analyse(function), {}).kernel_launches
+    (contraction,) = launches_of_matmul(read_kernel(function), {}).kernel_launches
     (kernel,) = fused(lowered(plain, *[np.ones((64, 2048, 64), BFLOAT16)] * 3))
     (attention,) = launches_of_attention(kernel, {}).kernel_launches
     for kernel_launch in (contraction, attention):

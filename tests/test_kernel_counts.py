@@ -9,7 +9,7 @@ import hybridc as mx
 from benchmarks.workloads import WORKLOADS
 from hybridc.compile.stages import Traced
 from hybridc.gluon import nn
-from hybridc.ir.kernel import analyse
+from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.structured import is_host, kernels
 from hybridc.trace.tracer import trace_call
 
@@ -34,7 +34,7 @@ def contractions(kernel_op, name):
     """How many products the launches of a program compute, with or without an epilogue."""
     known = kernels(kernel_op.module)
     found = [known[k] for k in kernel_op.programs[name].launches if not is_host(known[k])]
-    return sum(s.kind == "contraction" for k in found for s in analyse(k).ops)
+    return sum(s.kind == "contraction" for k in found for s in read_kernel(k).ops)
 
 
 def workload(name, block=0):
@@ -71,7 +71,7 @@ def test_heads_are_split_and_merged_by_strides():
     kernel_op = workload("encoder")
     known = kernels(kernel_op.module)
     for name in kernel_op.programs["forward"].launches:
-        nests = analyse(known[name]).nests
+        nests = read_kernel(known[name]).nests
         assert sum(len(s.steps) for n in nests for s in n.ops) > 0, f"{name} computes nothing"
 
 

@@ -24,10 +24,11 @@ from hybridc.dialects.mlir.hybrid import hybrid_element_dtype, locations_of
 from hybridc.dialects.mlir.hybrid_rt import ArenaOp, CopyOp, LaunchOp, ViewOp, aliased
 from hybridc.dialects.operator import Movement, Operator
 from hybridc.ground.location import Location
-from hybridc.ir.kernel import Kernel, analyse
-from hybridc.ir.kernel_notes import INPLACE, THREADS
+from hybridc.ir.kernels.kernel import Kernel
+from hybridc.ir.kernels.kernel_notes import INPLACE, THREADS
+from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.planned import Program
-from hybridc.ir.structured import dtype_of, is_host, kernels, operator_of, shape_of
+from hybridc.ir.structured import is_host, kernels, operator_of
 from hybridc.ir.values import functions, volume
 
 _WIDTH, _ROW, _MARGIN = 900, 18, 36  # of the map of an arena, in pixels
@@ -84,8 +85,7 @@ class LaunchRow:
         """The operators that it computes, each with its result."""
         if self.facts is None:
             return [f"{self.operator!r} → {', '.join(map(_type, self.op.outs))}"]
-        ops = [(name, s.result) for name, s in zip(self.facts.operators, self.facts.ops, strict=True)]
-        results = [f"{name} → {dtype_of(v).name}{list(shape_of(v))}" for name, v in ops]
+        results = [f"{s.operator} → {s.result.dtype.name}{list(s.result.shape)}" for s in self.facts.ops]
         return [*results, *(f"{constant} → {_type(self.op.outs[i])}" for i, constant in self.facts.fills)]
 
     @property
@@ -121,7 +121,7 @@ def launches(lowered: Lowered, program: Program, prefix: str) -> list[LaunchRow]
         name, index = op.kernel.string_value(), len(rows)
         kernel = called[name]
         if name not in known:
-            facts, operator = (None, operator_of(kernel)) if is_host(kernel) else (analyse(kernel), None)
+            facts, operator = (None, operator_of(kernel)) if is_host(kernel) else (read_kernel(kernel), None)
             known[name] = (index, facts, operator)
         lines = locations_of(op)  # those of the kernel are the lines of its first launch
         launch = LaunchRow(index, f"{prefix}-{index}", kernel, op, lines, *known[name])

@@ -27,25 +27,31 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects import arith
-from xdsl.dialects import math as functions
-from xdsl.dialects.builtin import IndexType
-from xdsl.dialects.linalg import ops as linalg
-from xdsl.ir import Operation, SSAValue
 
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import exact_integers, is_float
 from hybridc.ground.cached import cached_property
 from hybridc.ir.contraction_shape import multiplied
-from hybridc.ir.kernel import CASTS, Axes, Kernel, KernelOp, LoopNest, Read, number_of
-from hybridc.ir.kernel_notes import ATTENTION
-from hybridc.ir.loop_nest_plan import loop_axes
+from hybridc.ir.kernels.kernel import (
+    CONSTANT,
+    INDEX,
+    Axes,
+    BodyOp,
+    BodyValue,
+    Kernel,
+    KernelOp,
+    KernelValue,
+    LoopNest,
+    Read,
+    number_in,
+)
 from hybridc.ir.online_reductions import OnlineSoftmax, online_softmax
-from hybridc.ir.structured import dtype_of, element_dtype, shape_of
+from hybridc.ir.scalars import CASTS
+from hybridc.ir.structured_builder import kind_dtype
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +140,7 @@ class Attention:
             values, value = [c.left.value for c in self.consumers], 0.0
         else:
             values, value = [self.softmax.peak.reads[0].value], -math.inf
-        return _hidden_beyond(self.middle, self.rows[0], self.keys[0], values, value)
+        return _hidden_beyond(_Facts(self.kernel, self.middle, self.rows[0], self.keys[0]), values, value)
 
     def extent(self, axes: Axes) -> int:
         """How many elements some axes of the middle have."""
@@ -143,7 +149,7 @@ class Attention:
 
 def attention_of(kernel: Kernel) -> Attention | None:
     """The attention, or its backward, that a kernel is noted to be; None without a note, or where it does not hold."""
-    noted = ATTENTION.of(kernel.function)
+    noted = kernel.attention
     if not noted or len(kernel.nests) not in (3, 7):
         return None
     half = len(kernel.nests) // 2
@@ -165,7 +171,7 @@ def _holds(attention: Attention, rows: set[int], keys: set[int]) -> bool:
     kernel, middle, producers, consumers = attention.kernel, attention.middle, attention.producers, attention.consumers
     contractions = (*producers, *consumers)
     read = {v for c in contractions for v in (c.left.value, c.right.value)} - {c.left.value for c in consumers}
-    if not read <= {*kernel.arguments} or any(0 in shape_of(v) for v in kernel.arguments):
+    if not read <= {*kernel.arguments} or any(0 in v.shape for v in kernel.arguments):
         return False
     if any(c.along(c.left) & {*attention.keys} or c.along(c.right) & {*attention.rows} for c in producers):
         return False
@@ -175,9 +181,9 @@ def _holds(attention: Attention, rows: set[int], keys: set[int]) -> bool:
     if attention.softmax is not None:
         peak, total = attention.softmax.peak, attention.softmax.total
         order = [consumers[0].where[a] for a in attention.rows]
-        wide = {c.wide for c in contractions} | {dtype_of(s.result) for s in (peak, total)}
+        wide = {c.wide for c in contractions} | {s.result.dtype for s in (peak, total)}
         return sums == [keys] == [{*peak.reduced}] and len(wide) == 1 and order == sorted(order)
-    if attention.delta is None or sums != [rows, keys, rows] or consumers[1].left.value is not consumers[2].left.value:
+    if attention.delta is None or sums != [rows, keys, rows] or consumers[1].left.value != consumers[2].left.value:
         return False
     alike = len({(c.dtype, c.wide) for c in contractions}) == 1 < min(c.width for c in contractions)
     return alike and bool(attention.rows and attention.keys) and {*_whole(middle)} - keys <= {*attention.delta[1]}
@@ -204,21 +210,21 @@ def _contraction(middle: LoopNest, nest: LoopNest, keys: Axes) -> GridContractio
     else:
         where = dict(zip(_read(middle, kernel_op.result), kernel_op.axes, strict=False))
         left, right = sorted(kernel_op.reads, key=lambda r: bool({*r.axes} & {where.get(a) for a in keys}))
-    sizes = dict(zip(right.axes, shape_of(right.value), strict=True))
+    sizes = dict(zip(right.axes, right.value.shape, strict=True))
     own = tuple(sorted({*sizes} - {*where.values()}))
     summed = {*kernel_op.reduced} <= {*left.axes} & {*right.axes}
     sizes = tuple(sizes[a] for a in own)
     return GridContraction(kernel_op, nest, left, right, *dtypes, where, own, sizes) if summed else None
 
 
-def _read(nest: LoopNest, value: SSAValue) -> Axes:
+def _read(nest: LoopNest, value: KernelValue) -> Axes:
     """The axes with which a nest reads a value."""
-    return next((r.axes for s in nest.ops for r in s.reads if r.value is value), ())
+    return next((r.axes for s in nest.ops for r in s.reads if r.value == value), ())
 
 
 def _delta(middle: LoopNest, nest: LoopNest, grads: GridContraction) -> tuple[KernelOp, Axes, Read] | None:
     """The sum of each row of the gradient, as it is multiplied, times another array; see :class:`Attention`."""
-    if len(nest.ops) != 1 or len(nest.ops[0].reads) != 2 or nest.ops[0].reads[0].value is not grads.left.value:
+    if len(nest.ops) != 1 or len(nest.ops[0].reads) != 2 or nest.ops[0].reads[0].value != grads.left.value:
         return None
     (kernel_op,), (own, other) = nest.ops, nest.ops[0].reads
     place = dict(zip(own.axes, grads.left.axes, strict=True))
@@ -268,12 +274,11 @@ class _Sides:
 _UNKNOWN = _Sides(None, _ANY, _ANY)
 
 
-def _hidden_beyond(nest: LoopNest, rows: int, keys: int, values: Iterable[SSAValue], value: float) -> int | None:
+def _hidden_beyond(facts: _Facts, values: Iterable[KernelValue], value: float) -> int | None:
     """By how much a key must be beyond a row for all these values to be this number, zero or minus infinity, there.
 
     None if that is not known, or the first row would see no key.
     """
-    facts = _Facts(nest, rows, keys)
     by = [f.by if isinstance(f, _Sides) and f.hides(value) else None for f in map(facts.of, values)]
     distances = [b for b in by if b is not None]
     return max(distances) if distances and len(distances) == len(by) and max(distances) >= 0 else None
@@ -282,81 +287,78 @@ def _hidden_beyond(nest: LoopNest, rows: int, keys: int, values: Iterable[SSAVal
 class _Facts:
     """Facts about the values of a loop nest, derived from op to op."""
 
-    def __init__(self, nest: LoopNest, rows: int, keys: int) -> None:
+    def __init__(self, kernel: Kernel, nest: LoopNest, rows: int, keys: int) -> None:
         self.nest, self.rows, self.keys = nest, rows, keys
-        self.known: dict[SSAValue, _Affine | _Sides] = {}
-        self.alike: set[SSAValue] = set()  # arguments of bodies that are the same for all keys of a row
+        self.arguments = {*kernel.arguments}
+        self.known: dict[KernelValue | BodyValue, _Affine | _Sides] = {}
+        self.alike: set[BodyValue] = set()  # arguments of bodies that are the same for all keys of a row
         for kernel_op in nest.ops:
             self.known[kernel_op.result] = self._kernel_op(kernel_op) if kernel_op.kind == "elementwise" else _UNKNOWN
 
-    def of(self, value: SSAValue) -> _Affine | _Sides:
+    def of(self, value: KernelValue | BodyValue) -> _Affine | _Sides:
         """What is known of a value of the nest."""
-        constant = number_of(value)
+        constant = value.constant if isinstance(value, KernelValue) else number_in(value)
         return self.known.get(value, _UNKNOWN) if constant is None else _everywhere(_Range(constant, constant))
 
     def _kernel_op(self, kernel_op: KernelOp) -> _Affine | _Sides:
-        block = kernel_op.op.regions[0].block
-        for argument, read in zip(block.args, kernel_op.reads, strict=False):
-            contracted = isinstance(read.value.owner, Operation) and number_of(read.value) is None
+        body = kernel_op.body
+        for argument, read in zip(body.arguments, kernel_op.reads, strict=False):
+            contracted = read.value not in self.arguments and read.value.constant is None
             score = contracted and read.value not in self.known and self.keys in read.axes
             self.known[argument] = _everywhere(_SCORES) if score else self.of(read.value)
             if self.keys not in read.axes and read.value not in kernel_op.indirect:
                 self.alike.add(argument)
-        axes = loop_axes(kernel_op)
-        for op in block.ops:
-            if isinstance(op, linalg.YieldOp):
-                return self.of(op.operands[0])
-            if isinstance(op, linalg.IndexOp):
-                axis = axes[op.dim.value.data]
+        for step in body.steps:
+            if step.op == INDEX:
+                axis = kernel_op.loops[step.loop]
                 known = axis in (self.rows, self.keys)
-                self.known[op.results[0]] = np.array([axis == self.rows, axis == self.keys, 0.0]) if known else _UNKNOWN
-            elif not isinstance(op, arith.ConstantOp):
-                self.known[op.results[0]] = self._result(op, [self.of(v) for v in op.operands])
-        return _UNKNOWN
+                self.known[step] = np.array([axis == self.rows, axis == self.keys, 0.0]) if known else _UNKNOWN
+            elif step.op != CONSTANT:
+                self.known[step] = self._result(step, [self.of(v) for v in step.operands])
+        return self.of(body.result)
 
-    def _result(self, op: Operation, operands: Sequence[_Affine | _Sides]) -> _Affine | _Sides:
+    def _result(self, step: BodyOp, operands: Sequence[_Affine | _Sides]) -> _Affine | _Sides:
         """What is known of the result of an operation."""
         sides = [f for f in operands if isinstance(f, _Sides)]
         if len(sides) < len(operands):
-            return self._of_indices(op, operands)
+            return self._of_indices(step, operands)
         by = {f.by for f in sides if f.by is not None}
-        beyond = _computed(op, [f.beyond for f in sides])
+        beyond = _computed(step, [f.beyond for f in sides])
         # Less something that is the same for all keys of a row, what counts as minus infinity still does.
-        if isinstance(op, arith.SubfOp) and op.rhs in self.alike and sides[0].hides(-math.inf):
+        if step.op == "arith.subf" and step.operands[1] in self.alike and sides[0].hides(-math.inf):
             beyond = _Range(-math.inf, -math.inf)
-        within = _computed(op, [f.within for f in sides]) if len(by) < 2 else _ANY
+        within = _computed(step, [f.within for f in sides]) if len(by) < 2 else _ANY
         return _Sides(max(by, default=None), beyond, within)
 
-    def _of_indices(self, op: Operation, operands: Sequence[_Affine | _Sides]) -> _Affine | _Sides:
+    def _of_indices(self, step: BodyOp, operands: Sequence[_Affine | _Sides]) -> _Affine | _Sides:
         """A function of indices made of others, and of numbers, or their comparison."""
         affine = [np.array([0, 0, f.everywhere]) if isinstance(f, _Sides) else f for f in operands]
         a, b = affine[0], affine[-1]
         if not np.isfinite(a + b).all():
             return _UNKNOWN
-        if isinstance(op, arith.CmpfOp | arith.CmpiOp):
-            return _compared(_predicate(op), a - b)
-        if isinstance(op, arith.MulfOp | arith.MuliOp) and not (a[:2].any() and b[:2].any()):
+        if predicate := _predicate(step):
+            return _compared(predicate, a - b)
+        if step.op in ("arith.mulf", "arith.muli") and not (a[:2].any() and b[:2].any()):
             coefficients = a * b[2] if a[:2].any() else a[2] * b
-        elif isinstance(op, arith.NegfOp | arith.AddfOp | arith.AddiOp | arith.SubfOp | arith.SubiOp):
-            coefficients = _MONOTONE[type(op)](*affine)
-        elif op.name in CASTS or isinstance(op, arith.IndexCastOp):
+        elif step.op in _LINEAR:
+            coefficients = _MONOTONE[step.op](*affine)
+        elif step.op in CASTS or step.op == "arith.index_cast":
             coefficients = a
         else:
             return _UNKNOWN
         # Numbers of the result's type are to be as exact as the indices that they are made of.
-        kind = op.results[0].type
         most = abs(coefficients) @ [self.nest.domain[self.rows], self.nest.domain[self.keys], 1]
-        return coefficients if isinstance(kind, IndexType) or most <= exact_integers(element_dtype(kind)) else _UNKNOWN
+        exact = step.kind == "index" or most <= exact_integers(kind_dtype(step.kind))
+        return coefficients if exact else _UNKNOWN
 
 
 def _everywhere(values: _Range) -> _Sides:
     return _Sides(None, values, values)
 
 
-def _predicate(op: arith.CmpfOp | arith.CmpiOp) -> str:
-    """The name of a comparison without its prefix for signed, unsigned, ordered or unordered operands."""
-    names: Any = arith.CMPF_COMPARISON_OPERATIONS if isinstance(op, arith.CmpfOp) else arith.CMPI_COMPARISON_OPERATIONS
-    return names[cast(Any, op.predicate).value.data].lstrip("ous")
+def _predicate(step: BodyOp) -> str:
+    """The name of a comparison without its prefix for signed, unsigned, ordered or unordered operands; else ""."""
+    return step.op.partition(" ")[2].lstrip("ous")
 
 
 def _compared(kind: str, affine: _Affine) -> _Sides:
@@ -371,21 +373,22 @@ def _compared(kind: str, affine: _Affine) -> _Sides:
     return _Sides(by, _Range(beyond, beyond), _Range(not beyond, not beyond))
 
 
-def _computed(op: Operation, ranges: Sequence[_Range]) -> _Range:
+def _computed(step: BodyOp, ranges: Sequence[_Range]) -> _Range:
     """The range of an operation's result: each is monotone in each operand, or computed of known numbers only."""
-    compute, known = _MONOTONE.get(type(op)), all(low == high for low, high in ranges)
-    if isinstance(op, arith.SelectOp):
+    compute: Any = _MONOTONE.get(step.op)
+    known = all(low == high for low, high in ranges)
+    if step.op == "arith.select":
         test, one, other = ranges
         return _bounds([*one, *other] if test.low != test.high else one if test.low else other)
-    if isinstance(op, arith.DivfOp) and ranges[1].low < 0 < ranges[1].high:
+    if step.op == "arith.divf" and ranges[1].low < 0 < ranges[1].high:
         return ranges[0] if ranges[0] == (0, 0) else _ANY  # a sum of powers is not known to be positive, but it is
-    if op.name in CASTS:
-        dtype = element_dtype(op.results[0].type)
+    if step.op in CASTS:
+        dtype = kind_dtype(step.kind)
         compute = dtype.type if is_float(dtype) or (known and math.isfinite(ranges[0].low)) else None
-    elif known and isinstance(op, arith.CmpfOp | arith.CmpiOp):
-        compute = getattr(operator, _predicate(op), None)
-    elif known and type(op) in _LOGIC and element_dtype(op.results[0].type).kind == "b":
-        compute = _LOGIC[type(op)]
+    elif known and (predicate := _predicate(step)):
+        compute = getattr(operator, predicate, None)
+    elif known and step.op in _LOGIC and step.kind == "i1":
+        compute = _LOGIC[step.op]
     if compute is None:
         return _ANY
     with np.errstate(all="ignore"):
@@ -398,19 +401,19 @@ def _bounds(numbers: Sequence[float]) -> _Range:
     return _Range(low, high) if low == high or math.isfinite(high - low) else _ANY
 
 
-_MONOTONE: dict[type[Operation], Callable[..., Any]] = {
-    **dict.fromkeys((arith.AddfOp, arith.AddiOp), np.add),
-    **dict.fromkeys((arith.SubfOp, arith.SubiOp), np.subtract),
-    **dict.fromkeys((arith.MulfOp, arith.MuliOp), np.multiply),
-    arith.DivfOp: np.divide,
-    arith.NegfOp: np.negative,
-    arith.MaximumfOp: np.maximum,
-    arith.MinimumfOp: np.minimum,
-    functions.ExpOp: np.exp,
-    functions.LogOp: np.log,
+_LINEAR = ("arith.negf", "arith.addf", "arith.addi", "arith.subf", "arith.subi")
+_MONOTONE: dict[str, Callable[..., Any]] = {
+    "arith.addf": np.add,
+    "arith.addi": np.add,
+    "arith.subf": np.subtract,
+    "arith.subi": np.subtract,
+    "arith.mulf": np.multiply,
+    "arith.muli": np.multiply,
+    "arith.divf": np.divide,
+    "arith.negf": np.negative,
+    "arith.maximumf": np.maximum,
+    "arith.minimumf": np.minimum,
+    "math.exp": np.exp,
+    "math.log": np.log,
 }
-_LOGIC: dict[type[Operation], Callable[..., Any]] = {
-    arith.AndIOp: np.logical_and,
-    arith.OrIOp: np.logical_or,
-    arith.XOrIOp: np.logical_xor,
-}
+_LOGIC = {"arith.andi": np.logical_and, "arith.ori": np.logical_or, "arith.xori": np.logical_xor}

@@ -11,21 +11,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, cast
-
-import numpy as np
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
-from xdsl.dialects.linalg import ops as linalg
-from xdsl.ir import Block, Operation, SSAValue
+from typing import Any, NamedTuple
 
 from hybridc.dialects.operator_attribute import DType
 from hybridc.dtypes import TYPES
 from hybridc.ground.machine import Machine
 from hybridc.ground.sizes import row_major
 from hybridc.ir.costs import matmul_time
-from hybridc.ir.kernel import Kernel, KernelOp, Read
-from hybridc.ir.structured import dtype_of, element_dtype, numbers_in, shape_of
+from hybridc.ir.kernels.kernel import BodyOp, BodyValue, Kernel, KernelOp, Matrix, Read
+from hybridc.ir.structured_builder import kind_dtype
 
 Strides = tuple[int, ...]
 
@@ -83,12 +77,12 @@ BATCH, ROW, COLUMN, SUM = (True, True, True), (True, False, True), (False, True,
 class ContractionLoops:
     """A contraction's loops; those of the result come first, in the order of its memory.
 
-    ``op`` is the linalg op, whose body says how to multiply and add.
+    The body of the op says how to multiply and add.
     """
 
     kept: tuple[Loop, ...]
     summed: tuple[Loop, ...]
-    op: Operation
+    kernel_op: KernelOp
 
     @property
     def outputs(self) -> int:
@@ -114,10 +108,10 @@ def contraction_of(kernel: Kernel, strides: Sequence[Strides] | None = None) -> 
     kernel_op = kernel.nests[0].contraction
     assert kernel_op is not None, "a kernel of a contraction"
     values = [*kernel.arguments, *kernel.results]
-    steps = [row_major(shape_of(v)) for v in values] if strides is None else strides
+    steps = [row_major(v.shape) for v in values] if strides is None else strides
     of = dict(zip(values, steps, strict=True))
     places = [r.along(of[r.value]) for r in (*kernel_op.reads, *accesses_after(kernel))]
-    return ContractionLoops(*contraction_loops(kernel_op.extents, places), kernel_op.op)
+    return ContractionLoops(*contraction_loops(kernel_op.extents, places), kernel_op)
 
 
 def accesses_after(kernel: Kernel) -> list[Read]:
@@ -288,19 +282,6 @@ def time_of(matrices: Matrices, dtype: DType, computer: Machine | None = None) -
     return matmul_time(matrices.flops, elements * matrices.batches * dtype.itemsize, computer)
 
 
-def body_key(block: Block) -> str:
-    """A key of a body: its operations and their operands."""
-    numbers: dict[SSAValue, int] = {v: i for i, v in enumerate(block.args)}
-    words: list[str] = []
-    for op in block.ops:
-        for result in op.results:
-            numbers[result] = len(numbers)
-        value = f"={op.value}" if isinstance(op, arith.ConstantOp) else ""
-        kinds = ",".join(str(r.type) for r in op.results)
-        words.append(f"{op.name}{value}({','.join(str(numbers[v]) for v in op.operands)}){kinds}")
-    return " ".join(words)
-
-
 def multiplied(kernel_op: KernelOp) -> tuple[DType, DType] | None:
     """Dtypes of factors and accumulator, if an op's body is a multiply-add of floating-point numbers."""
     factors = _factors(kernel_op)
@@ -312,20 +293,19 @@ def multiplied(kernel_op: KernelOp) -> tuple[DType, DType] | None:
 
 def _factors(kernel_op: KernelOp) -> tuple[DType, DType, DType] | None:
     """Dtypes of the two factors and of the accumulator, if the body is a multiply-add."""
-    block = kernel_op.op.regions[0].block
-    left, right, sofar = block.args
-    total = cast(linalg.YieldOp, block.last_op).operands[0].owner
-    if not isinstance(total, arith.AddfOp) or sofar not in total.operands:
+    left, right, sofar = kernel_op.body.arguments
+    total = kernel_op.combine
+    if total is None or total.op != "arith.addf" or sofar not in total.operands:
         return None
-    term = next((v.owner for v in total.operands if v is not sofar), None)
-    if not isinstance(term, arith.MulfOp) or {_narrow(v) for v in term.operands} != {left, right}:
+    term = next((v for v in total.operands if v is not sofar), None)
+    if not isinstance(term, BodyOp) or term.op != "arith.mulf" or {*map(_narrow, term.operands)} != {left, right}:
         return None
-    wide = element_dtype(sofar.type)
-    return None if wide.itemsize < 4 else (element_dtype(left.type), element_dtype(right.type), wide)
+    wide = kind_dtype(sofar.kind)
+    return None if wide.itemsize < 4 else (kind_dtype(left.kind), kind_dtype(right.kind), wide)
 
 
-def _narrow(value: SSAValue) -> SSAValue:
-    return value.owner.operands[0] if isinstance(value.owner, arith.ExtFOp) else value
+def _narrow(value: BodyValue) -> BodyValue:
+    return value.operands[0] if isinstance(value, BodyOp) and value.op == "arith.extf" else value
 
 
 # --- linear maps ------------------------------------------------------------------------------------------------------
@@ -334,9 +314,6 @@ def _narrow(value: SSAValue) -> SSAValue:
 #
 # with constant matrices, which are known when code is made: so are the transforms of Winograd's convolution. The code
 # is straight-line, and factors of 0 and 1 cost nothing.
-
-
-Matrix = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -362,18 +339,9 @@ def linear_map_of(kernel: Kernel) -> LinearMap | None:
     kernel_op = kernel.ops[0] if len(kernel.ops) == 1 else None
     if kernel_op is None or kernel_op.kind != "contraction" or len(kernel.arguments) != 1:
         return None
-    constant = {r: numbers for r in kernel_op.reads if (numbers := matrix_of(r.value)) is not None}
+    constant = {r: r.value.matrix for r in kernel_op.reads if r.value.matrix is not None}
     inputs = [r for r in kernel_op.reads if r not in constant]
     matrices = tuple(MatrixRead(numbers, *r.axes) for r, numbers in constant.items())
     if len(inputs) != 1 or {m.column for m in matrices} != {*kernel_op.reduced}:
         return None
     return LinearMap(kernel_op, inputs[0], matrices)
-
-
-def matrix_of(value: SSAValue) -> Matrix | None:
-    """The numbers of a constant matrix."""
-    owner = value.owner
-    if not isinstance(owner, arith.ConstantOp) or len(shape_of(value)) != 2:
-        return None
-    assert isinstance(owner.value, DenseIntOrFPElementsAttr)
-    return numbers_in(owner.value, shape_of(value), dtype_of(value))

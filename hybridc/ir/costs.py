@@ -16,8 +16,7 @@ from xdsl.ir import Operation
 
 from hybridc.dialects.scalar.table import OPERATIONS, OperationCost
 from hybridc.ground.machine import NOMINAL, Machine, machine
-from hybridc.ir.kernel import KernelOp
-from hybridc.ir.structured import dtype_of
+from hybridc.ir.kernels.kernel import KernelOp
 
 _SINGLE = 4  # bytes of an element in single precision, for which thresholds are
 
@@ -60,14 +59,14 @@ SAME_SET = NOMINAL.first // 8 // 2
 STRIDED = NOMINAL.line // _SINGLE // 2
 
 
-def operation_cost(op: Operation) -> OperationCost:
+def operation_cost(op: str) -> OperationCost:
     """The cost of an operation by the table of scalar steps; what is not in it is plain, or a function of ``math``."""
-    if op.name in OPERATIONS:
-        return OPERATIONS[op.name].cost
-    return OperationCost.FUNCTION if op.name.startswith("math.") else OperationCost.PLAIN
+    if op in OPERATIONS:
+        return OPERATIONS[op].cost
+    return OperationCost.FUNCTION if op.startswith("math.") else OperationCost.PLAIN
 
 
-def operation_time(op: Operation) -> float:
+def operation_time(op: str) -> float:
     """Nanoseconds of an operation for each element."""
     costs = machine().costs
     cost = operation_cost(op)
@@ -81,7 +80,7 @@ def body_size(op: Operation) -> int:
     nominal = NOMINAL.costs
     size = 1.0
     for step in op.regions[0].block.ops if op.regions else ():
-        if operation_cost(step) is OperationCost.FUNCTION:
+        if operation_cost(step.name) is OperationCost.FUNCTION:
             size += nominal.function / nominal.operation
         elif not isinstance(step, arith.ConstantOp | linalg.YieldOp):
             size += 1
@@ -93,9 +92,10 @@ def element_times(kernel_ops: Iterable[KernelOp], inside: Iterable[Any]) -> list
     byte, near = machine().costs.byte, {*inside}
     times: list[tuple[set[int], float]] = []
     for kernel_op in kernel_ops:
-        read = sum(dtype_of(r.value).itemsize for r in kernel_op.reads if r.value not in near)
-        read += sum(dtype_of(v).itemsize for v in kernel_op.indirect)
-        times.append(({*kernel_op.axes, *kernel_op.reduced}, sum(map(operation_time, kernel_op.steps)) + read * byte))
+        read = sum(r.value.dtype.itemsize for r in kernel_op.reads if r.value not in near)
+        read += sum(v.dtype.itemsize for v in kernel_op.indirect)
+        computed = sum(operation_time(step.op) for step in kernel_op.steps)
+        times.append(({*kernel_op.axes, *kernel_op.reduced}, computed + read * byte))
     return times
 
 

@@ -13,15 +13,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from xdsl.dialects.linalg import ops as linalg
-from xdsl.ir import SSAValue
-
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.scalar.table import OperationCost
 from hybridc.ir.costs import RECOMPUTED, SQUARE, operation_cost
-from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest, Read, number_of
-from hybridc.ir.kernel_notes import AXES
-from hybridc.ir.structured import dtype_of, shape_of
+from hybridc.ir.kernels.kernel import Axes, Kernel, KernelOp, KernelValue, LoopNest, Read
 
 
 @dataclass(eq=False)
@@ -54,9 +49,9 @@ class LoopNestPlan:
     tiled: int | None = None
     crossed: Axes = ()
     sweeps: list[Sweep] = field(default_factory=lambda: list[Sweep]())
-    scratch: list[SSAValue] = field(default_factory=lambda: list[SSAValue]())
-    rematerialized: set[SSAValue] = field(default_factory=lambda: set[SSAValue]())
-    op_of: dict[SSAValue, KernelOp] = field(default_factory=lambda: dict[SSAValue, KernelOp]())
+    scratch: list[KernelValue] = field(default_factory=lambda: list[KernelValue]())
+    rematerialized: set[KernelValue] = field(default_factory=lambda: set[KernelValue]())
+    op_of: dict[KernelValue, KernelOp] = field(default_factory=lambda: dict[KernelValue, KernelOp]())
 
     def axes(self, axes: Axes) -> Axes:
         """The merged axes of axes of the loop nest."""
@@ -82,8 +77,11 @@ class LoopNestPlan:
         same = not self.crossed or _tiled(self.crossed, sizes, self.inner[0]) == self.tiled
         if not same:
             return None
+        op_of = {s.result: s for s in nest.ops}
         plan = copy.copy(self)
         plan.nest, plan.sizes = nest, sizes
+        plan.sweeps = [Sweep(w.axes, [op_of[s.result] for s in w.ops]) for w in self.sweeps]
+        plan.op_of = {value: op_of[value] for value in self.op_of}
         return plan
 
     @property
@@ -97,7 +95,7 @@ class LoopNestPlan:
 
 
 def plan_loop_nest(
-    kernel: Kernel, nest: LoopNest, strided: frozenset[SSAValue], outside: Callable[[SSAValue], bool]
+    kernel: Kernel, nest: LoopNest, strided: frozenset[KernelValue], outside: Callable[[KernelValue], bool]
 ) -> LoopNestPlan:
     """The schedule of a loop nest; ``strided`` arguments are not contiguous, ``outside`` values are read after it."""
     plan = _axes(nest, strided)
@@ -108,7 +106,7 @@ def plan_loop_nest(
     return plan
 
 
-def plan_tiles(kernel: Kernel, nest: LoopNest, strided: Set[SSAValue], merge: bool) -> LoopNestPlan:
+def plan_tiles(kernel: Kernel, nest: LoopNest, strided: Set[KernelValue], merge: bool) -> LoopNestPlan:
     """The schedule of a loop nest whose statements are on whole tiles: all its values are in memory afterwards."""
     groups = merged_axes(nest, strided) if merge else [(a,) for a in range(len(nest.domain))]
     merged = {a: i for i, group in enumerate(groups) for a in group}
@@ -130,10 +128,10 @@ def _wanted(kernel: Kernel, nest: LoopNest) -> list[KernelOp]:
 # --- axes -------------------------------------------------------------------------------------------------
 
 
-def merged_axes(nest: LoopNest, strided: Set[SSAValue]) -> list[Axes]:
+def merged_axes(nest: LoopNest, strided: Set[KernelValue]) -> list[Axes]:
     """Neighbouring axes that are walked as one: every value has them next to each other, or has none of them."""
     rank = len(nest.domain)
-    orders = [r.axes for s in nest.ops for r in s.reads if number_of(r.value) is None and not r.index]
+    orders = [r.axes for s in nest.ops for r in s.reads if r.value.constant is None and not r.index]
     orders += [s.axes for s in nest.ops]
     apart = (r for s in nest.ops for r in s.reads if r.value in strided or r.index)
     fixed = {a for r in apart for a in r.axes} | indexed_axes(nest.ops)
@@ -153,7 +151,7 @@ def merged_axes(nest: LoopNest, strided: Set[SSAValue]) -> list[Axes]:
     return groups
 
 
-def _axes(nest: LoopNest, strided: frozenset[SSAValue]) -> LoopNestPlan:
+def _axes(nest: LoopNest, strided: frozenset[KernelValue]) -> LoopNestPlan:
     groups = merged_axes(nest, strided)
     merged = {a: i for i, group in enumerate(groups) for a in group}
     sizes = _sizes(nest, merged, len(groups))
@@ -188,7 +186,7 @@ def _across_memory(nest: LoopNest, merged: Mapping[int, int], vector: int) -> Ax
         return ()
     crossed: list[int] = []
     for kernel_op in nest.ops:
-        for axes in (*(r.axes for r in kernel_op.reads if number_of(r.value) is None and not r.index), kernel_op.axes):
+        for axes in (*(r.axes for r in kernel_op.reads if r.value.constant is None and not r.index), kernel_op.axes):
             loops = {merged[a] for a in axes}
             last = merged[axes[-1]] if axes else vector
             if last != vector and vector in loops:
@@ -210,17 +208,7 @@ def _adjacent(order: Axes, a: int) -> bool:
 
 def indexed_axes(kernel_ops: Iterable[KernelOp]) -> set[int]:
     """The axes whose index a body reads."""
-    indexed: set[int] = set()
-    for kernel_op in kernel_ops:
-        for op in kernel_op.op.regions[0].block.ops:
-            if isinstance(op, linalg.IndexOp):
-                indexed.add(loop_axes(kernel_op)[op.dim.value.data])
-    return indexed
-
-
-def loop_axes(kernel_op: KernelOp) -> Axes:
-    """The axis of each loop of an op."""
-    return AXES.of(kernel_op.op)
+    return set[int]().union(*[kernel_op.indexed for kernel_op in kernel_ops])
 
 
 # --- sweeps -----------------------------------------------------------------------------------------------
@@ -228,7 +216,7 @@ def loop_axes(kernel_op: KernelOp) -> Axes:
 
 def _sweeps(plan: LoopNestPlan, kernel_ops: list[KernelOp]) -> None:
     """Put each op into the first sweep over its axes that comes late enough."""
-    at: dict[SSAValue, int] = {}  # the sweep after which a value is there
+    at: dict[KernelValue, int] = {}  # the sweep after which a value is there
     for kernel_op in kernel_ops:
         axes = plan.loops(kernel_op)
         earliest = 0
@@ -254,7 +242,7 @@ def _same_place(producer: KernelOp, read: Read) -> bool:
 # --- memory -----------------------------------------------------------------------------------------------
 
 
-def _memory(plan: LoopNestPlan, outside: Callable[[SSAValue], bool]) -> None:
+def _memory(plan: LoopNestPlan, outside: Callable[[KernelValue], bool]) -> None:
     """Decide about values that are read in a later sweep than the one that makes them."""
     where = {s.result: sweep for sweep in plan.sweeps for s in sweep.ops}
     for sweep in plan.sweeps:
@@ -266,22 +254,22 @@ def _memory(plan: LoopNestPlan, outside: Callable[[SSAValue], bool]) -> None:
 
 
 def _place(
-    plan: LoopNestPlan, kernel_op: KernelOp, where: Mapping[SSAValue, Sweep], outside: Callable[[SSAValue], bool]
+    plan: LoopNestPlan, kernel_op: KernelOp, where: Mapping[KernelValue, Sweep], outside: Callable[[KernelValue], bool]
 ) -> None:
     """Save a value in scratch, or rematerialise it with its producers."""
     if kernel_op.combine is not None:
         if _saved_inside(plan, kernel_op):  # else it is a scalar
             plan.scratch.append(kernel_op.result)
         return
-    chain: set[SSAValue] = set()
+    chain: set[KernelValue] = set()
     if _rematerialization_cost(plan, kernel_op.result, where, outside, chain) <= RECOMPUTED:
         plan.rematerialized |= chain
     else:
         plan.scratch.append(kernel_op.result)
 
 
-def _reads(kernel_op: KernelOp, value: SSAValue) -> bool:
-    return any(r.value is value for r in kernel_op.reads)
+def _reads(kernel_op: KernelOp, value: KernelValue) -> bool:
+    return any(r.value == value for r in kernel_op.reads)
 
 
 def _saved_inside(plan: LoopNestPlan, kernel_op: KernelOp) -> bool:
@@ -291,10 +279,10 @@ def _saved_inside(plan: LoopNestPlan, kernel_op: KernelOp) -> bool:
 
 def _rematerialization_cost(
     plan: LoopNestPlan,
-    value: SSAValue,
-    where: Mapping[SSAValue, Sweep],
-    outside: Callable[[SSAValue], bool],
-    chain: set[SSAValue],
+    value: KernelValue,
+    where: Mapping[KernelValue, Sweep],
+    outside: Callable[[KernelValue], bool],
+    chain: set[KernelValue],
 ) -> int:
     """Number of operations that rematerialise an element of a value, as far as that pays; ``chain`` gets the values."""
     total, work = 0, [value]
@@ -307,18 +295,18 @@ def _rematerialization_cost(
             total += RECOMPUTED + 1 if _saved_inside(plan, kernel_op) else 0
             continue
         chain.add(value)
-        for op in kernel_op.steps:
-            is_plain = op.name.startswith("arith.") and operation_cost(op) is OperationCost.PLAIN
+        for op in (step.op for step in kernel_op.steps):
+            is_plain = op.startswith("arith.") and operation_cost(op) is OperationCost.PLAIN
             total += 1 if is_plain else RECOMPUTED + 1
         work += [r.value for r in kernel_op.reads]
     return total
 
 
-def scratch_bytes(plan: LoopNestPlan, value: SSAValue) -> int:
+def scratch_bytes(plan: LoopNestPlan, value: KernelValue) -> int:
     """Bytes of scratch that a saved value takes for one iteration of the parallel axes."""
     kernel_op = plan.op_of[value]
     inner = [a for a in plan.axes(kernel_op.axes) if a in plan.inner]
-    return plan.extent(inner) * dtype_of(value).itemsize
+    return plan.extent(inner) * value.dtype.itemsize
 
 
 # --- loop nests as native code runs them ------------------------------------------------------------------------------
@@ -333,10 +321,10 @@ def loop_nests_of(kernel: Kernel) -> list[LoopNest]:
     return [part for nest in kernel.nests for part in _parts(nest, _left_in_memory(kernel, nest))]
 
 
-def read_elsewhere(nests: Sequence[LoopNest], nest: LoopNest, value: SSAValue) -> bool:
+def read_elsewhere(nests: Sequence[LoopNest], nest: LoopNest, value: KernelValue) -> bool:
     """Whether another loop nest reads a value that it does not compute itself."""
-    others = (n for n in nests if n is not nest and all(s.result is not value for s in n.ops))
-    return any(r.value is value for n in others for s in n.ops for r in s.reads)
+    others = (n for n in nests if n is not nest and all(s.result != value for s in n.ops))
+    return any(r.value == value for n in others for s in n.ops for r in s.reads)
 
 
 def _left_in_memory(kernel: Kernel, nest: LoopNest) -> list[KernelOp]:
@@ -350,15 +338,15 @@ def _parts(nest: LoopNest, left: list[KernelOp]) -> Iterable[LoopNest]:
     groups: dict[tuple[int, ...], list[KernelOp]] = {}
     for kernel_op in left:
         groups.setdefault(_left_out(nest, kernel_op), []).append(kernel_op)
-    stored: set[SSAValue] = set()
+    stored: set[KernelValue] = set()
     for axes in sorted(groups, key=len, reverse=True):
         needed = _needed(nest, groups[axes], stored)
         stored.update(s.result for s in groups[axes])
         if not axes and len(needed) == len(nest.ops):
             yield nest
         else:
-            part = replace(nest, ops=tuple(needed), left_out=axes)
-            yield part.at(nest.domain)
+            part = replace(nest, left_out=axes)
+            yield part.at(nest.domain, tuple(needed))
 
 
 def _left_out(nest: LoopNest, kernel_op: KernelOp) -> tuple[int, ...]:
@@ -367,7 +355,7 @@ def _left_out(nest: LoopNest, kernel_op: KernelOp) -> tuple[int, ...]:
     return tuple(a for a in range(nest.grid) if a not in walked and nest.domain[a] != 1)
 
 
-def _needed(nest: LoopNest, wanted: Iterable[KernelOp], stored: set[SSAValue]) -> list[KernelOp]:
+def _needed(nest: LoopNest, wanted: Iterable[KernelOp], stored: set[KernelValue]) -> list[KernelOp]:
     """These ops and their producers, but for values that are in memory."""
     needed = {s.result for s in wanted}
     for kernel_op in reversed(nest.ops):
@@ -385,7 +373,7 @@ def in_sweeps(plan: LoopNestPlan) -> Sequence[KernelOp]:
 
 
 def inplace_pairs(
-    kernel: Kernel, strided: frozenset[SSAValue], order_of: Callable[[LoopNestPlan], Sequence[KernelOp]] = in_sweeps
+    kernel: Kernel, strided: frozenset[KernelValue], order_of: Callable[[LoopNestPlan], Sequence[KernelOp]] = in_sweeps
 ) -> list[tuple[int, int]]:
     """Pairs of an argument and a result: each element of the argument is read before that of the result is written.
 
@@ -393,8 +381,8 @@ def inplace_pairs(
     computed in another order.
     """
     results = set(kernel.results)
-    kinds = {(shape_of(r), dtype_of(r)) for r in results - strided}
-    if not any((shape_of(a), dtype_of(a)) in kinds for a in kernel.arguments):
+    kinds = {(r.shape, r.dtype) for r in results - strided}
+    if not any((a.shape, a.dtype) in kinds for a in kernel.arguments):
         return []
     pairs: list[tuple[int, int]] = []
     nests = loop_nests_of(kernel)
@@ -416,8 +404,8 @@ def pairs_in(
     nest: LoopNest,
     order: Mapping[KernelOp, int],
     last: Callable[[KernelOp], int],
-    strided: Set[SSAValue],
-    needed: Set[SSAValue] = frozenset(),
+    strided: Set[KernelValue],
+    needed: Set[KernelValue] = frozenset(),
 ) -> list[tuple[int, int]]:
     """The pairs in one loop nest whose ops are computed in ``order``; ``last`` is the index of an op's last read.
 
@@ -427,8 +415,8 @@ def pairs_in(
     results: dict[Any, list[tuple[int, int, Any]]] = {}  # by type: a result, its place in the order, its axes
     for j, r in enumerate(kernel.results):
         if r in producers and r not in strided and _covers_domain(nest, producers[r]):
-            results.setdefault((shape_of(r), dtype_of(r)), []).append((j, order[producers[r]], producers[r].axes))
-    reads: dict[SSAValue, list[tuple[KernelOp, Any]]] = {}
+            results.setdefault((r.shape, r.dtype), []).append((j, order[producers[r]], producers[r].axes))
+    reads: dict[KernelValue, list[tuple[KernelOp, Any]]] = {}
     for kernel_op in order if results else ():
         for read in kernel_op.reads:
             reads.setdefault(read.value, []).append((kernel_op, read.axes))
@@ -437,7 +425,7 @@ def pairs_in(
     for i, argument in enumerate(kernel.arguments):
         if argument not in reads or argument in strided or argument in needed or argument in returned:
             continue
-        fitting = results.get((shape_of(argument), dtype_of(argument)), ())
+        fitting = results.get((argument.shape, argument.dtype), ())
         read = max(last(s) for s, _ in reads[argument]) if fitting else 0
         places = {axes for _, axes in reads[argument]}
         pairs += [(i, j) for j, written, axes in fitting if places == {axes} and read <= written]
@@ -446,13 +434,13 @@ def pairs_in(
 
 def _covers_domain(nest: LoopNest, kernel_op: KernelOp) -> bool:
     """Whether each point of a loop nest computes its own element of an op's result, which is in memory."""
-    if kernel_op.combine is not None or number_of(kernel_op.result) is not None:
+    if kernel_op.combine is not None or kernel_op.result.constant is not None:
         return False
     return len(kernel_op.axes) == len(nest.domain) and set(kernel_op.axes) == set(range(len(nest.domain)))
 
 
-def _walked_reads(kernel_op: KernelOp, value: SSAValue) -> bool:
-    return any(r.value is value for r in kernel_op.reads)
+def _walked_reads(kernel_op: KernelOp, value: KernelValue) -> bool:
+    return any(r.value == value for r in kernel_op.reads)
 
 
 def _last_read(plan: LoopNestPlan, order: Mapping[KernelOp, int], kernel_op: KernelOp) -> int:

@@ -15,12 +15,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.dialects import arith
-from xdsl.dialects.linalg import ops as linalg
-from xdsl.ir import SSAValue
 
-from hybridc.ir.kernel import FLOAT_CASTS, KernelOp, LoopNest, Sources, combines, is_power, number_of, yielded
-from hybridc.ir.structured import dtype_of
+from hybridc.ir.kernels.kernel import (
+    BodyValue,
+    KernelOp,
+    KernelValue,
+    LoopNest,
+    Source,
+    Sources,
+    combines,
+    is_plain,
+    is_power,
+)
+from hybridc.ir.scalars import FLOAT_CASTS
 
 _WIDE = (np.dtype(np.float32), np.dtype(np.float64))
 
@@ -38,7 +45,7 @@ class OnlinePair:
     powers: bool
 
     @property
-    def value(self) -> SSAValue:
+    def value(self) -> KernelValue:
         """The operand of the first reduction."""
         return self.first.reads[0].value
 
@@ -59,14 +66,14 @@ def _pair(
     nest: LoopNest, sources: Sources, kernel_ops: Sequence[KernelOp], first: KernelOp, second: KernelOp
 ) -> OnlinePair | None:
     same = first.reduced == second.reduced and first.axes == second.axes
-    if not same or not combines(second, arith.AddfOp, 0.0) or dtype_of(second.result) not in _WIDE:
+    if not same or not combines(second, "arith.addf", 0.0) or second.result.dtype not in _WIDE:
         return None
-    if dtype_of(first.result) != dtype_of(second.result) or len(first.reads) != 1:
+    if first.result.dtype != second.result.dtype or len(first.reads) != 1:
         return None
     value, term = (sources.source(s.reads[0].value) for s in (first, second))
-    if combines(first, arith.MaximumfOp, -math.inf) and is_power(sources, term, value, first.result):
+    if combines(first, "arith.maximumf", -math.inf) and is_power(sources, term, value, first.result):
         powers = True
-    elif combines(first, arith.AddfOp, 0.0) and _is_square(sources, term, value, first, _count(nest, first)):
+    elif combines(first, "arith.addf", 0.0) and _is_square(sources, term, value, first, _count(nest, first)):
         powers = False
     else:
         return None
@@ -74,19 +81,18 @@ def _pair(
     return None if between is None else OnlinePair(first, between, second, powers)
 
 
-def _is_square(sources: Sources, term: SSAValue, value: SSAValue, total: KernelOp, count: int) -> bool:
+def _is_square(sources: Sources, term: Source, value: Source, total: KernelOp, count: int) -> bool:
     """Whether a term is the square of a value's distance from the mean of ``count`` values."""
-    op = term.owner
-    if not isinstance(op, arith.MulfOp):
+    if not is_plain(term, "arith.mulf"):
         return False
-    off, other = (sources.source(v) for v in op.operands)
-    if off is not other or not isinstance(off.owner, arith.SubfOp):
+    off, other = sources.operands(term)
+    if off != other or not is_plain(off, "arith.subf"):
         return False
-    one, mean = (sources.source(v) for v in off.owner.operands)
-    if one is not value or not isinstance(mean.owner, arith.DivfOp):
+    one, mean = sources.operands(off)
+    if one != value or not is_plain(mean, "arith.divf"):
         return False
-    whole, divisor = mean.owner.operands
-    return sources.source(whole) is total.result and number_of(sources.source(divisor)) == count
+    whole, divisor = sources.operands(mean)
+    return whole == total.result and divisor.constant == count
 
 
 def _count(nest: LoopNest, kernel_op: KernelOp) -> int:
@@ -98,13 +104,13 @@ def _between(kernel_ops: Sequence[KernelOp], first: KernelOp, second: KernelOp) 
     """The elementwise ops between the two reductions; None if these read anything else."""
     operand, whole = first.reads[0], first.result
     producers = {s.result: s for s in kernel_ops if s.kind == "elementwise" and not s.indirect}
-    between: set[SSAValue] = set()
+    between: set[KernelValue] = set()
     stack = list(second.reads)
     while stack:
         read = stack.pop()
-        if read.value is whole or number_of(read.value) is not None:
+        if read.value == whole or read.value.constant is not None:
             continue
-        if read.value is operand.value:
+        if read.value == operand.value:
             if read.axes != operand.axes:
                 return None
             continue
@@ -155,7 +161,7 @@ def online_softmax(nest: LoopNest) -> OnlineSoftmax | None:
     powers = [s for s in nest.ops if s in of_peak and s not in of_total and s is not total]
     shares = [s for s in nest.ops if s in of_total and s not in of_share]
     after = [s for s in nest.ops if s in of_share]
-    if powers[-1].result is not total.reads[0].value or shares[-1] is not share or any(s.indirect for s in after):
+    if powers[-1].result != total.reads[0].value or shares[-1] is not share or any(s.indirect for s in after):
         return None
     free = {s.result for s in beside}
     if any(r.value in free for s in (*powers, *shares) for r in s.reads):
@@ -180,22 +186,21 @@ def _needed(nest: LoopNest, last: KernelOp) -> set[KernelOp]:
     return needed
 
 
-def _is_share(sources: Sources, kernel_op: KernelOp, power: SSAValue, total: SSAValue) -> bool:
+def _is_share(sources: Sources, kernel_op: KernelOp, power: Source, total: KernelValue) -> bool:
     """Whether an op computes powers over their sum."""
-    op = sources.source(kernel_op.result).owner
-    if not isinstance(op, arith.DivfOp | arith.MulfOp):
+    share = sources.source(kernel_op.result)
+    if not is_plain(share, "arith.divf", "arith.mulf"):
         return False
-    one, other = [sources.source(v) for v in op.operands]
-    if isinstance(op, arith.DivfOp):
-        return one is power and other is total
-    factor = other if one is power else one
-    inverse = factor.owner
-    if power not in (one, other) or not isinstance(inverse, arith.DivfOp):
+    one, other = sources.operands(share)
+    if share.op == "arith.divf":
+        return one == power and other == total
+    inverse = other if one == power else one
+    if power not in (one, other) or not is_plain(inverse, "arith.divf"):
         return False
-    return number_of(inverse.operands[0]) == 1 and sources.source(inverse.operands[1]) is total
+    return inverse.operands[0].constant == 1 and sources.operands(inverse)[1] == total
 
 
-def _made_of(nest: LoopNest, values: Sequence[SSAValue]) -> set[KernelOp]:
+def _made_of(nest: LoopNest, values: Sequence[KernelValue]) -> set[KernelOp]:
     """The ops that need one of these values."""
     known, dependents = set(values), set[KernelOp]()
     for kernel_op in nest.ops:
@@ -205,16 +210,15 @@ def _made_of(nest: LoopNest, values: Sequence[SSAValue]) -> set[KernelOp]:
     return dependents
 
 
-def _keeps_scale(kernel_op: KernelOp, scaled: set[SSAValue]) -> bool:
+def _keeps_scale(kernel_op: KernelOp, scaled: set[KernelValue]) -> bool:
     """Whether a map gives c times as much for c times as much of these values, but for rounding."""
-    block = kernel_op.op.regions[0].block
-    known: set[SSAValue] = {a for a, r in zip(block.args, kernel_op.reads, strict=False) if r.value in scaled}
-    for op in block.ops:
-        depends = [v in known for v in op.operands]
-        if not any(depends) or isinstance(op, linalg.YieldOp):
+    body = kernel_op.body
+    known: set[BodyValue] = {a for a, r in zip(body.arguments, kernel_op.reads, strict=False) if r.value in scaled}
+    for step in body.steps:
+        depends = [v in known for v in step.operands]
+        if not any(depends):
             continue
-        keeps = isinstance(op, FLOAT_CASTS) or (isinstance(op, arith.MulfOp) and not all(depends))
-        if not keeps:
+        if step.op not in FLOAT_CASTS and (step.op != "arith.mulf" or all(depends)):
             return False
-        known.update(op.results)
-    return yielded(kernel_op) in known
+        known.add(step)
+    return body.result in known

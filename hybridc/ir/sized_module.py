@@ -29,7 +29,7 @@ from hybridc.dialects.body import Body
 from hybridc.dialects.mlir.hybrid import HandleAttr
 from hybridc.dialects.mlir.integer_array import integer_array, integers_of
 from hybridc.ground.sizes import Sizes, is_size
-from hybridc.ir.kernel_notes import DOMAINS, VARYING
+from hybridc.ir.kernels.kernel_notes import DOMAINS, VARYING
 from hybridc.ir.structured import give_type, kernels
 from hybridc.ir.values import functions
 

@@ -32,8 +32,8 @@ from hybridc.ground.sizes import AffineIndex
 from hybridc.ir import spec
 from hybridc.ir.attention import attention_of
 from hybridc.ir.concatenated import strides_in_whole
-from hybridc.ir.kernel import analyse
-from hybridc.ir.kernel_notes import ATTENTION, AXES, DOMAINS, GRID, LOOP_NEST
+from hybridc.ir.kernels.kernel_notes import ATTENTION, AXES, DOMAINS, GRID, LOOP_NEST
+from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.structured import (
     VIEWS,
     affine_operands,
@@ -322,7 +322,7 @@ def _kernels(check: _Check, module: ModuleOp) -> set[str]:
         if len(set(contractions)) < len(contractions):
             check.fail(function, "a loop nest has more than one contraction")
         _grid(check, function)
-        if ATTENTION.is_on(function) and attention_of(analyse(function)) is None:
+        if ATTENTION.is_on(function) and attention_of(read_kernel(function)) is None:
             check.fail(function, "it is no attention, nor its backward, of the rows and keys in hybrid.attention")
     return names
 

@@ -8,12 +8,12 @@ of its result; without them an integer type is signed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects import func, tensor
+from xdsl.dialects import arith, func, tensor
 from xdsl.dialects.builtin import (
-    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     IntegerType,
     ModuleOp,
@@ -199,6 +199,25 @@ def loops_of_extracts(op: Operation) -> list[tuple[tensor.ExtractOp, tuple[int |
     return extracts
 
 
+def number_of(value: SSAValue) -> int | float | None:
+    """The constant that a scalar is or a tensor is filled with; None if it is not known."""
+    owner = value.owner
+    if isinstance(owner, linalg.FillOp):
+        return number_of(owner.operands[0])
+    if not isinstance(owner, arith.ConstantOp):
+        return None
+    attribute: Any = owner.value
+    if isinstance(attribute, DenseIntOrFPElementsAttr):
+        known = attribute.data.data and attribute.is_splat()  # an empty one has no elements
+        return attribute.get_values()[0] if known else None
+    return attribute.value.data
+
+
+def byte_count(value: SSAValue) -> int:
+    """The size of a tensor in bytes."""
+    return prod(shape_of(value)) * dtype_of(value).itemsize
+
+
 def root(value: SSAValue) -> SSAValue:
     """The value at the end of a chain of views, which owns the memory."""
     while isinstance(value.owner, VIEWS):
@@ -327,9 +346,3 @@ def declared_inplace_pairs(declaration: func.FuncOp) -> list[tuple[int, int]]:
         for i, out in operator_of(declaration).INPLACE
         if i < len(ins) and ins[i] == outs[out] and dtypes[i] == dtypes[len(ins) + out]
     ]
-
-
-def numbers_of(function: func.FuncOp, name: str) -> list[int]:
-    """The integers in an array attribute of a function."""
-    attribute = function.attributes.get(name)
-    return list(integers_of(cast("DenseArrayBase[Any]", attribute))) if isinstance(attribute, DenseArrayBase) else []

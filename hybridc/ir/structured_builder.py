@@ -60,7 +60,7 @@ from hybridc.dialects.scalar.table import ITSELF, STEPS, ScalarOperation
 from hybridc.dtypes import FLOAT32, STORED, TYPES, WIDE, DType, computed, is_float, wide
 from hybridc.errors import UnsupportedError
 from hybridc.ground.sizes import Place, Size, is_size
-from hybridc.ir.kernel import neutral
+from hybridc.ir.scalars import neutral
 from hybridc.ir.structured import element_dtype, note_dtype
 
 # --- scalar bodies ----------------------------------------------------------------------------------------------------
@@ -421,9 +421,9 @@ class Builder:
 
     def _one(self, cls: type[Operation], operands: Sequence[SSAValue], like: Tensor, **properties: Attribute) -> Tensor:
         """An operation whose result has the shape and dtype of ``like``, a tensor without a value."""
-        return self._mark(self.add(cls, operands, [structured_type(like.shape, like.dtype)], properties), like)
+        return self.mark(self.add(cls, operands, [structured_type(like.shape, like.dtype)], properties), like)
 
-    def _mark(self, op: Operation, out: Tensor) -> Tensor:
+    def mark(self, op: Operation, out: Tensor) -> Tensor:
         """The result of an operation, which is marked with its operator, and its dtype if the type does not say it."""
         OPERATOR.put(op, self.operator)
         note_dtype(op, out.dtype)
@@ -482,15 +482,33 @@ class Builder:
         block.add_op(end)
         inputs = (*b.reads, *inputs)
         init = self.empty(out.shape, out.dtype) if init is None else init
-        reduced = tuple(i for i in range(loops) if i not in out_places)
+        op = self.loops([v for v, _, _ in inputs], init, (*[p for _, p, _ in inputs], out_places), loops, block, out)
+        return self.mark(op, out)
+
+    def loops(
+        self,
+        inputs: Sequence[SSAValue],
+        init: SSAValue,
+        places: tuple[tuple[Place, ...], ...],
+        loops: int,
+        body: Block,
+        out: Tensor,
+    ) -> Operation:
+        """``linalg.generic`` with this body; ``places`` are those of the inputs, and of the result."""
+        reduced = tuple(i for i in range(loops) if i not in places[-1])
         properties: dict[str, Attribute] = {
-            "indexing_maps": maps(loops, (*[p for _, p, _ in inputs], out_places)),
+            "indexing_maps": maps(loops, places),
             "iterator_types": iterators(loops, reduced),
             "operandSegmentSizes": segments(len(inputs), 1),
         }
-        operands = [*[v for v, _, _ in inputs], init]
         types = [structured_type(out.shape, out.dtype)]
-        return self._mark(self.add(linalg.GenericOp, operands, types, properties, [Region(block)]), out)
+        return self.add(linalg.GenericOp, [*inputs, init], types, properties, [Region(body)])
+
+    def matrix(self, elements: np.ndarray[Any, Any], dtype: DType) -> SSAValue:
+        """A constant matrix."""
+        kind = structured_type(elements.shape, dtype)
+        dense = DenseIntOrFPElementsAttr.from_list(cast(Any, kind), elements.reshape(-1).tolist())
+        return self.add(arith.ConstantOp, [], [kind], {"value": dense}).results[0]
 
     def reduce(self, combine: str, x: Tensor, axes: Sequence[int], dtype: DType) -> Tensor:
         """A reduction over axes; the result lacks these, and all others of size 1."""
@@ -556,7 +574,7 @@ class Builder:
         end.location = self.location
         block.add_op(end)
         types = [structured_type(out.shape, out.dtype)]
-        return self._mark(self.add(cls, [*operands, init], types, properties, [Region(block)]), out)
+        return self.mark(self.add(cls, [*operands, init], types, properties, [Region(block)]), out)
 
     def fill(self, shape: Shape, dtype: DType, value: Any) -> Tensor:
         """``linalg.fill``: a constant in every element."""

@@ -37,8 +37,9 @@ from hybridc.dialects.operator import Opaque, Operator
 from hybridc.errors import CustomOpError, VerifyError
 from hybridc.ground.quoting import one_line
 from hybridc.ground.sizes import row_major
-from hybridc.ir.kernel import Kernel, analyse
-from hybridc.ir.kernel_notes import STRIDED
+from hybridc.ir.kernels.kernel import Kernel
+from hybridc.ir.kernels.kernel_notes import STRIDED
+from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.planned import (
     ARENA,
     HostCall,
@@ -76,7 +77,7 @@ class ProgramEmitter(ABC):
     """
 
     def __init__(
-        self, module: ModuleOp, program: Program, poison: bool, analysed: Callable[[func.FuncOp], Kernel] = analyse
+        self, module: ModuleOp, program: Program, poison: bool, analysed: Callable[[func.FuncOp], Kernel] = read_kernel
     ) -> None:
         self.kernels = kernels(module)
         self.function = next(f for f in functions(module) if f.sym_name.data == program.name)
@@ -355,7 +356,7 @@ class PlanEmitter(ProgramEmitter):
             end += aligned(size)
         given_bytes = 0 if scratch is None else volume(scratch.shape)
         check_launch(kernel.name, given_bytes, end - begin, over, lambda: self._codes.inplace(kernel, sorted(strides)))
-        self.lines.append(f"{kernel.name}{comment(*self._codes.lines(kernel))}")
+        self.lines.append(f"{kernel.name}{comment(*kernel.locations)}")
         self.run(code, places, None if scratch is None else place_of(scratch), kernel.name)
         self.launched(line, step)
 

@@ -15,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 
 from hybridc.dialects.mlir.hybrid import hybrid_element_dtype
 from hybridc.dialects.mlir.hybrid_rt import AliasOp, ArenaOp, LaunchOp, ViewOp, aliased
-from hybridc.ir.kernel_notes import INPLACE
+from hybridc.ir.kernels.kernel_notes import INPLACE
 from hybridc.ir.values import volume
 
 Bytes = tuple[int, int]

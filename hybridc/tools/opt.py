@@ -39,8 +39,8 @@ from hybridc.dialects.mlir.hybrid import dialects
 from hybridc.dialects.mlir.hybrid_rt import HybridRt
 from hybridc.dialects.mlir.tensor import Tensor
 from hybridc.errors import AttributeValueError, MXNetError
-from hybridc.ir.kernel import analyse
-from hybridc.ir.kernel_notes import STRIDED
+from hybridc.ir.kernels.kernel_notes import STRIDED
+from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.structured import is_host, kernels
 from hybridc.ir.values import functions
 from hybridc.lower.llvm.codegen.function_text import ModuleText
@@ -75,7 +75,7 @@ class TileProgramText(Target):
             if is_host(kernel):
                 continue
             strided = frozenset(STRIDED.of(kernel))
-            nests, _ = schedule_arrays(analyse(kernel), self.threads, strided, UPDATES.of(kernel))
+            nests, _ = schedule_arrays(read_kernel(kernel), self.threads, strided, UPDATES.of(kernel))
             for program in (p for nest in nests for p in nest.programs):
                 output.write(f"// {name}\n{program}\n")
 

@@ -9,7 +9,8 @@ from xdsl.parser import Parser
 
 from hybridc.compile.pipeline import context
 from hybridc.dialects import special
-from hybridc.ir.structured import dtype_of, kernels, shape_of
+from hybridc.ir.kernels.kernel_text import read_kernel
+from hybridc.ir.structured import kernels
 from hybridc.lower.numpy.emit_kernel import KernelEmitter
 from hybridc.lower.numpy.tile_threads import parallel
 
@@ -29,14 +30,14 @@ def kernel(text):
 
 def compiled(function, threads=2):
     """The emitter of a kernel and the function that it writes, which makes its results and its scratch."""
-    emitter = KernelEmitter(function, threads)
+    emitter = KernelEmitter(read_kernel(function), threads)
     scope = {"np": np, "special": special, "parallel": parallel}
     exec(emitter.source(), scope)
-    results = [(shape_of(v), dtype_of(v)) for v in emitter.kernel.results]
+    results = [(v.shape, v.dtype) for v in emitter.kernel.results]
 
     def run(*arrays, inplace=()):
         """Results in fresh memory full of nan, or in that of an argument for each pair (argument, result)."""
-        given = [np.asarray(x, dtype_of(v)) for x, v in zip(arrays, emitter.kernel.arguments, strict=True)]
+        given = [np.asarray(x, v.dtype) for x, v in zip(arrays, emitter.kernel.arguments, strict=True)]
         places = {j: given[i] for i, j in inplace}
         outs = [places[j] if j in places else poisoned(*r) for j, r in enumerate(results)]
         memory = poisoned((emitter.bytes,), np.dtype(np.uint8))

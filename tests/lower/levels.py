@@ -14,6 +14,7 @@ from hybridc import random
 from hybridc.compile.pipeline import context
 from hybridc.ir import spec
 from hybridc.ir.concatenated import strided_arrays
+from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.structured import VIEWS, is_host, kernels, loop_sizes, places_of
 from hybridc.lower.numpy.emit_kernel import KernelEmitter
 from hybridc.lower.numpy.emit_module import emit_python_program
@@ -99,7 +100,9 @@ def planned(module, donated=()):
     for name, kernel in kernels(module).items():
         if not is_host(kernel):
             views = sorted({i for call in strided.get(name, ()) for i in call})
-            kernel.attributes["hybrid.scratch"] = IntegerAttr(KernelEmitter(kernel, 2, frozenset(views)).bytes, i64)
+            kernel.attributes["hybrid.scratch"] = IntegerAttr(
+                KernelEmitter(read_kernel(kernel), 2, frozenset(views)).bytes, i64
+            )
             if views:
                 kernel.attributes["hybrid.strided"] = DenseArrayBase.from_list(i64, views)
     for function in module.ops:

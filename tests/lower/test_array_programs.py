@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hybridc.ir.kernel import analyse
+from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.tiles.tile_parser import parse
 from hybridc.ir.tiles.tile_program import TileContract, TileReduce
 from hybridc.ir.tiles.tile_spec import faults
@@ -22,7 +22,7 @@ SMALL = ArrayMachine(8, 8, parallel_elements=8)
 
 def programs(text, machine=SMALL, threads=1):
     """The tile programs of a kernel; each holds to its specification, prints and is parsed again."""
-    nests, _ = schedule_arrays(analyse(kernel(text)), threads, machine=machine)
+    nests, _ = schedule_arrays(read_kernel(kernel(text)), threads, machine=machine)
     found = [program for nest in nests for program in nest.programs]
     for program in found:
         assert faults(program) == []

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hybridc.errors import UnsupportedError
+from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.lower.numpy.emit_kernel import KernelEmitter
 from hybridc.transforms.schedules import schedule_arrays
 from hybridc.transforms.schedules.schedule_arrays import ArrayMachine
@@ -19,7 +20,7 @@ ADD, SELECT = BODIES[2][0], BODIES[2][3]
 
 def written(writer, results, threads=1):
     """The lines of the function that is written for a kernel."""
-    return KernelEmitter(kernel(writer.text(results)), threads).body()
+    return KernelEmitter(read_kernel(kernel(writer.text(results))), threads).body()
 
 
 def agrees(writer, results, threads=1, rtol=1e-12):
@@ -200,8 +201,8 @@ def test_axes_of_arguments_that_are_views_do_not_merge():
     w = Writer("f64", [(4, 5, 6)])
     x = w.arg((0, 1, 2))
     text = w.text([w.map([w.map([x], (0, 1, 2), EXP), x], (0, 1, 2), SUB)])
-    assert any("x0.reshape((120,))" in line for line in KernelEmitter(kernel(text), 1).body())
-    lines = KernelEmitter(kernel(text), 1, frozenset({0})).body()
+    assert any("x0.reshape((120,))" in line for line in KernelEmitter(read_kernel(kernel(text)), 1).body())
+    lines = KernelEmitter(read_kernel(kernel(text)), 1, frozenset({0})).body()
     assert not any("x0.reshape" in line for line in lines)
 
 
@@ -223,7 +224,7 @@ def test_tiles_are_smaller_where_there_are_more_arrays():
         y = w.map([w.arg((0, 1))], (0, 1), EXP)
         for _ in range(count):
             y = w.map([w.map([y, w.arg((0, 1))], (0, 1), ADD), y], (0, 1), SUB)
-        blocks.append(KernelEmitter(kernel(w.text([y])), 2).nests[0].loops.block)
+        blocks.append(KernelEmitter(read_kernel(kernel(w.text([y]))), 2).nests[0].loops.block)
     few, many = blocks
     assert few > many >= ArrayMachine().tile_elements // 1024
 
@@ -369,7 +370,7 @@ def test_the_text_of_a_kernel_says_what_it_walks(monkeypatch):
     x = w.arg((0, 1))
     e = w.map([x, w.reduce(x, (1,), "arith.maximumf")], (0, 1), SUB)
     y = w.map([w.map([e], (0, 1), EXP), e], (0, 1), ADD)
-    assert KernelEmitter(kernel(w.text([y])), 1).source() == (
+    assert KernelEmitter(read_kernel(kernel(w.text([y]))), 1).source() == (
         '''\
 def kernel(x0, y0, scratch):
     """Over 10x4 in tiles of 2x4."""
@@ -391,7 +392,9 @@ def test_nests_follow_each_other_and_share_scratch():
     second = w.map([w.map([b], (0,), EXP, nest=1), b], (0,), SUB, nest=1)
     lines = agrees(w, [first, second])
     assert [line for line in lines if line.startswith("#")] == ["# Over 4x5", "# Over 9"]
-    assert KernelEmitter(kernel(w.text([first, second])), 1).bytes == 192  # of the larger one: 160, rounded up
+    assert (
+        KernelEmitter(read_kernel(kernel(w.text([first, second]))), 1).bytes == 192
+    )  # of the larger one: 160, rounded up
 
 
 # --- sums -------------------------------------------------------------------------------------------------

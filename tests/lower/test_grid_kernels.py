@@ -15,8 +15,8 @@ from hybridc.compile import pipeline, targets
 from hybridc.compile.stages import Traced
 from hybridc.gluon import HybridBlock, nn
 from hybridc.ir.costs import PARTS
-from hybridc.ir.grid_kernel import tile_of
-from hybridc.ir.kernel import analyse
+from hybridc.ir.kernels.grid_kernel import tile_of
+from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.structured import is_host, kernels
 from hybridc.lower.numpy import emit_grid_kernel
 from hybridc.trace.tracer import trace_call
@@ -140,7 +140,7 @@ def lowered(monkeypatch, target, case, given, saved, grads=(0, 1, 2)):
 
 def grids(program):
     """How many loop nests and tiles each kernel with a grid has."""
-    found = [analyse(f) for f in kernels(program.module).values() if not is_host(f)]
+    found = [read_kernel(f) for f in kernels(program.module).values() if not is_host(f)]
     how = (1, 3000) if program.target.name == "numpy" else (PARTS, 0)
     return {len(k.nests): k.grid_size // math.prod(tile_of(k, 3000, 4, *how)) for k in found if k.grid}
 

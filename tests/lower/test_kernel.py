@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hybridc.ir.kernel import analyse
+from hybridc.ir.kernels.kernel_text import read_kernel
 from tests.lower.kernels import kernel
 from tests.lower.write_kernel import BODIES, Writer
 
@@ -13,7 +13,7 @@ SUB, ADD = "%r = arith.subf %e0, %e1 : E", BODIES[2][0]
 
 
 def facts(writer, results):
-    return analyse(kernel(writer.text(results)))
+    return read_kernel(kernel(writer.text(results)))
 
 
 def softmax(rows=6, columns=8):
@@ -34,7 +34,7 @@ def test_rows_of_a_softmax_are_its_grid():
     assert [s.kind for s in nest.ops] == ["row", "elementwise", "elementwise", "row", "elementwise"]
     assert [s.axes for s in nest.ops] == [(0,), (0, 1), (0, 1), (0,), (0, 1)]
     assert [s.reduced for s in nest.ops] == [(1,), (), (), (1,), ()]
-    assert [s.combine.name for s in nest.ops if s.combine is not None] == ["arith.maximumf", "arith.addf"]
+    assert [s.combine.op for s in nest.ops if s.combine is not None] == ["arith.maximumf", "arith.addf"]
     assert found.bytes == 2 * 6 * 8 * 4
     assert found.flops == 5 * 6 * 8
     assert found.scratch == 4 * (1 + 8 + 8 + 1)  # for one row: two numbers and two rows
@@ -106,7 +106,7 @@ def test_nests_are_told_apart():
 
 
 def test_a_result_that_is_one_number():
-    found = analyse(
+    found = read_kernel(
         kernel(
             """
 func.func private @ones() -> tensor<3xf32> attributes {hybrid.domains = [array<i64: 3>]} {
@@ -117,7 +117,7 @@ func.func private @ones() -> tensor<3xf32> attributes {hybrid.domains = [array<i
 }"""
         )
     )
-    assert found.fills == ((0, 1.0),)
+    assert found.fills == [(0, 1.0)]
     assert found.ops == []
     assert found.bytes == 12
 
@@ -142,7 +142,7 @@ func.func private @f(%x: tensor<3xf32>) -> tensor<3xf32> attributes {hybrid.doma
 
     for op in function.body.block.ops:
         op.location = file_line(Location("net.py", 7, ""))
-    found = analyse(function)
+    found = read_kernel(function)
     assert found.operators == ["exp"]
     assert [(where.file, where.line) for where in found.locations] == [("net.py", 7)]
 

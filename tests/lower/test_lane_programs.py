@@ -12,8 +12,8 @@ import hybridc as mx
 from hybridc.compile.stages import Traced
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ground.sizes import row_major
-from hybridc.ir.kernel import analyse
-from hybridc.ir.structured import dtype_of, kernels, shape_of
+from hybridc.ir.kernels.kernel_text import read_kernel
+from hybridc.ir.structured import kernels
 from hybridc.ir.tiles.tile_parser import parse
 from hybridc.ir.tiles.tile_program import TileMap, TileStore
 from hybridc.ir.tiles.tile_spec import faults
@@ -118,18 +118,18 @@ def contractions(data, weight, attributes, last, dtype, after=False):
     ones = [mx.nd.ones(s, dtype=dtype) for s in (data, weight, (1, weight[0], *[1] * (len(weight) - 2)))]
     traced = Traced(trace_call(HybridLambda(function), ones, training=not after), () if after else (0, 1))
     module = traced.optimize().form("llvm").module
-    analysed = [analyse(f) for f in kernels(module).values()]
+    analysed = [read_kernel(f) for f in kernels(module).values()]
     return module, [kernel for kernel in analysed if is_contraction_kernel(kernel)]
 
 
 def arrays_of(values, seed=0):
     rng = np.random.default_rng(seed)
-    return [rng.normal(size=shape_of(v)).astype(dtype_of(v)) for v in values]
+    return [rng.normal(size=v.shape).astype(v.dtype) for v in values]
 
 
 def plain(kernel):
     """The strides of contiguous arguments and results."""
-    return [row_major(shape_of(v)) for v in (*kernel.arguments, *kernel.results)]
+    return [row_major(v.shape) for v in (*kernel.arguments, *kernel.results)]
 
 
 def native(region, buffers, at_end):
@@ -147,8 +147,8 @@ def native(region, buffers, at_end):
 
 def computed(kernel, regions, inputs, run):
     """The results of a kernel's regions, of which ``run`` runs that of the program."""
-    dtype = dtype_of(kernel.ops[0].result)
-    results = [np.full(shape_of(v), np.nan, dtype_of(v)) for v in kernel.results]
+    dtype = kernel.ops[0].result.dtype
+    results = [np.full(v.shape, np.nan, v.dtype) for v in kernel.results]
     memory = [*inputs, *results, *(np.full(n // dtype.itemsize, np.nan, dtype) for n in regions.locals)]
     for region in regions.regions:
         buffers = [memory[i] for i in region.buffers]

@@ -12,7 +12,7 @@ from hybridc.compile import pipeline
 from hybridc.compile.stages import Traced
 from hybridc.ir import spec
 from hybridc.ir.costs import WORTH_PACKING as ROWS
-from hybridc.ir.kernel import analyse
+from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.structured import is_host, kernels, shape_of
 from hybridc.trace.tracer import trace_call
 from hybridc.transforms.kernels.merge_contractions import MergeContractions
@@ -50,7 +50,7 @@ def check(module, *passes):
         spec.check_level(module, "kernels", each.name)
     for x, y in zip(before, run(module, 7), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
-    found = [analyse(f) for f in kernels(module).values() if not is_host(f)]
+    found = [read_kernel(f) for f in kernels(module).values() if not is_host(f)]
     contractions = [k for k in found if any(n.contraction is not None for n in k.nests)]
     assert all(len(k.ops) == 1 for k in contractions)
     return contractions

@@ -1,6 +1,6 @@
 """The attributes of graphs, and of the functions, calls and ops that they become on the structured level and in plans.
 
-Those of kernels and of their ops are in :mod:`hybridc.ir.kernel_notes`.
+Those of kernels and of their ops are in :mod:`hybridc.ir.kernels.kernel_notes`.
 """
 
 from __future__ import annotations

@@ -446,8 +446,13 @@ def location_of(op: Operation) -> Location | None:
 
 def locations_of(op: Operation) -> list[Location]:
     """The user's lines of an operation; several for a fused location."""
-    several = op.location.locations if isinstance(op.location, FusedLoc) else [op.location]
-    return [where for location in cast("Iterable[Attribute]", several) if (where := _location(location)) is not None]
+    return locations_at(op.location)
+
+
+def locations_at(location: Attribute) -> list[Location]:
+    """The user's lines that an operation's location has."""
+    several = location.locations if isinstance(location, FusedLoc) else [location]
+    return [where for one in cast("Iterable[Attribute]", several) if (where := _location(one)) is not None]
 
 
 def _location(location: Attribute) -> Location | None:

@@ -2,7 +2,7 @@
 
 A module prints as MLIR that other tools accept, so what is known of a function or an operation, beyond what its
 dialect says, is in attributes of its dictionary. A note names one of these and its type; the constants are in
-:mod:`hybridc.dialects.mlir.graph_notes` and :mod:`hybridc.ir.kernel_notes`.
+:mod:`hybridc.dialects.mlir.graph_notes` and :mod:`hybridc.ir.kernels.kernel_notes`.
 """
 
 from __future__ import annotations

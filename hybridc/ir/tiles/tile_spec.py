@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from hybridc.dtypes import NARROW
 from hybridc.errors import VerifyError
-from hybridc.ir.kernel import CASTS
+from hybridc.ir.scalars import CASTS
 from hybridc.ir.tiles import tile_program as tiles
 from hybridc.ir.tiles.tile_program import LOOPS, Statement, TileProgram, TileSweep, addresses_of, on_of, operands_of
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import DType
-from hybridc.ir.kernel import CASTS, Axes, Number, constant_as, signed_as, signedness
+from hybridc.ir.kernels.kernel import Axes
+from hybridc.ir.scalars import CASTS, Number, constant_as, signed_as, signedness
 from hybridc.ir.structured_builder import kind_dtype
 from hybridc.ir.tiles.tile_program import (
     Address,

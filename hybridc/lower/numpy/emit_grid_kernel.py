@@ -10,14 +10,9 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from xdsl.dialects import func
-from xdsl.ir import SSAValue
-
 from hybridc.dialects.mlir.hybrid_rt import aligned
-from hybridc.ir.grid_kernel import GridIndex, TileKernel, tile_kernels, tile_of
-from hybridc.ir.kernel import analyse
-from hybridc.ir.kernel_notes import GRID
-from hybridc.ir.structured import dtype_of, shape_of
+from hybridc.ir.kernels.grid_kernel import GridIndex, TileKernel, tile_kernels, tile_of
+from hybridc.ir.kernels.kernel import Kernel, KernelValue
 from hybridc.lower.numpy.emit_kernel import KernelEmitter, KernelSource, ScratchArray, View, tuple_of
 
 # Bytes that loop nests make for each other at a tile. With smaller tiles, threads wait for each other more often than
@@ -28,17 +23,16 @@ MOST, FEWEST = 2**24, 64
 class GridEmitter(KernelSource):
     """Writes a kernel with a grid, as :class:`~hybridc.lower.numpy.emit_kernel.KernelEmitter` writes others."""
 
-    def __init__(self, function: func.FuncOp, threads: int, strided: frozenset[int] = frozenset()) -> None:
-        super().__init__(analyse(function))
-        kernel = self.kernel
+    def __init__(self, kernel: Kernel, threads: int, strided: frozenset[int] = frozenset()) -> None:
+        super().__init__(kernel)
         self.tile = tile_of(kernel, MOST, FEWEST, batch=MOST)
         self.sizes = [kernel.nests[0].domain[a] for a in kernel.grid[0]]
         self.counts = [size // n for size, n in zip(self.sizes, self.tile, strict=True)]
         values = [*kernel.arguments, *kernel.results]
         self.strided = {values[i] for i in strided}
-        self.names: dict[SSAValue | GridIndex, str] = {v: f"y{i}" for i, v in enumerate(kernel.results)}
+        self.names: dict[KernelValue | GridIndex, str] = {v: f"y{i}" for i, v in enumerate(kernel.results)}
         self.names |= {v: f"x{i}" for i, v in enumerate(kernel.arguments)}
-        self.inner: dict[SSAValue | GridIndex, ScratchArray] = {}  # what nests make for each other
+        self.inner: dict[KernelValue | GridIndex, ScratchArray] = {}  # what nests make for each other
         self.readers = Counter(v for nest in kernel.nests for v in {r.value for s in nest.ops for r in s.reads})
         self.parts = [self._part(part, threads) for part in tile_kernels(kernel, kernel.nests, self.tile)]
         self.own = self.bytes  # where the scratch begins that only one part uses
@@ -56,7 +50,7 @@ class GridEmitter(KernelSource):
     def _part(self, part: TileKernel, threads: int) -> tuple[TileKernel, KernelEmitter]:
         values = [*part.arguments, *part.results]
         strided = [i for i, (v, dims) in enumerate(zip(values, part.dims, strict=True)) if self._is_strided(v, dims)]
-        emitter = KernelEmitter(part.function, threads, frozenset(strided))
+        emitter = KernelEmitter(part.kernel, threads, frozenset(strided))
         for index in part.arguments:
             if isinstance(index, GridIndex):
                 self.names[index] = f"n{index.axis}"
@@ -65,25 +59,25 @@ class GridEmitter(KernelSource):
             if value in over:
                 self.inner[value] = self.inner[over[value]]
             elif value not in self.names:
-                self.inner[value] = ScratchArray(self.bytes, dtype_of(result), shape_of(result))
-                self.bytes += aligned(math.prod(shape_of(result)) * dtype_of(result).itemsize)
+                self.inner[value] = ScratchArray(self.bytes, result.dtype, result.shape)
+                self.bytes += aligned(result.bytes)
         return part, emitter
 
-    def _over(self, part: TileKernel, emitter: KernelEmitter) -> dict[SSAValue, SSAValue | GridIndex]:
+    def _over(self, part: TileKernel, emitter: KernelEmitter) -> dict[KernelValue, KernelValue | GridIndex]:
         """Results in scratch that lie over an argument which no later loop nest reads."""
-        over: dict[SSAValue, SSAValue | GridIndex] = {}
+        over: dict[KernelValue, KernelValue | GridIndex] = {}
         for i, j in emitter.inplace_pairs():
             argument, result = part.arguments[i], part.results[j]
-            alone = argument in self.inner and isinstance(argument, SSAValue) and self.readers[argument] == 1
+            alone = argument in self.inner and isinstance(argument, KernelValue) and self.readers[argument] == 1
             if alone and result not in self.names and result not in over and argument not in over.values():
                 over[result] = argument
         return over
 
-    def _is_strided(self, value: SSAValue | GridIndex, dims: Sequence[int | None]) -> bool:
+    def _is_strided(self, value: KernelValue | GridIndex, dims: Sequence[int | None]) -> bool:
         """Whether a tile's part of an array of the kernel is not contiguous."""
         if isinstance(value, GridIndex) or value not in self.names:
             return False
-        shape, last = [*shape_of(value)], 0
+        shape, last = [*value.shape], 0
         for d, n, count in zip(dims, self.tile, self.counts, strict=True):
             if d is not None:
                 shape[d], last = n, last if count == 1 else max(last, d)
@@ -133,9 +127,9 @@ class GridEmitter(KernelSource):
                 lines.append(f"a{axis} = {index}" if n == 1 else f"a{axis} = {index} * {n}")
         return lines
 
-    def _slice(self, value: SSAValue | GridIndex, dims: Sequence[int | None]) -> str:
+    def _slice(self, value: KernelValue | GridIndex, dims: Sequence[int | None]) -> str:
         """A tile's part of an array of the kernel."""
-        parts = [":"] * (1 if isinstance(value, GridIndex) else len(shape_of(value)))
+        parts = [":"] * (1 if isinstance(value, GridIndex) else len(value.shape))
         for axis, (d, n, count) in enumerate(zip(dims, self.tile, self.counts, strict=True)):
             if d is not None and count > 1:
                 parts[d] = f"a{axis} : a{axis} + {n}"
@@ -144,6 +138,10 @@ class GridEmitter(KernelSource):
         return f"{self.names[value]}[{', '.join(parts)}]" if parts else self.names[value]
 
 
-def kernel_emitter(function: func.FuncOp, threads: int, strided: frozenset[int] = frozenset()) -> KernelSource:
-    """The emitter of a kernel."""
-    return (GridEmitter if GRID.is_on(function) else KernelEmitter)(function, threads, strided)
+def kernel_emitter(
+    kernel: Kernel, threads: int, strided: frozenset[int] = frozenset(), updates: Sequence[int] = ()
+) -> KernelSource:
+    """The emitter of a kernel; of the results ``updates`` some call gives what they hold so far."""
+    if kernel.grid:
+        return GridEmitter(kernel, threads, strided)
+    return KernelEmitter(kernel, threads, strided, updates)

@@ -5,18 +5,16 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from xdsl.dialects import func
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.quoting import docstring, required_name
-from hybridc.ir.kernel import Kernel, analyse
-from hybridc.ir.structured import numbers_of
+from hybridc.ir.kernels.kernel import Kernel
 from hybridc.lower.numpy.array_steps import KernelSteps, NestSteps, StepOperand, StepValue, UfuncStep
 from hybridc.lower.numpy.emit_nest import NestEmitter, assign_slots, form_contractions
 from hybridc.lower.numpy.ufuncs import python_literal
@@ -86,9 +84,10 @@ class KernelSource(ABC):
 class KernelEmitter(KernelSource):
     """Writes a kernel whose loop nests run one after the other."""
 
-    def __init__(self, function: func.FuncOp, threads: int, strided: frozenset[int] = frozenset()) -> None:
-        super().__init__(analyse(function))
-        updates = numbers_of(function, "hybrid.updates")
+    def __init__(
+        self, kernel: Kernel, threads: int, strided: frozenset[int] = frozenset(), updates: Sequence[int] = ()
+    ) -> None:
+        super().__init__(kernel)
         self.scheduled: list[ArrayNest]
         self.scheduled, self.memory = schedule_arrays(self.kernel, threads, strided, updates)
         self.steps = KernelSteps(self.scheduled, self.memory, ", ".join(map(str, self.kernel.locations)))

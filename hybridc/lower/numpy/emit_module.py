@@ -18,7 +18,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from hybridc.dialects.mlir.graph_notes import INTO
+from hybridc.dialects.mlir.graph_notes import INTO, UPDATES
 from hybridc.dialects.mlir.hybrid import hybrid_dtype, hybrid_shape, location_of
 from hybridc.dialects.mlir.hybrid_rt import (
     AliasOp,
@@ -36,7 +36,8 @@ from hybridc.dtypes import kind_of
 from hybridc.ground.buffers import SMALLEST
 from hybridc.ground.location import Location
 from hybridc.ground.quoting import one_line, required_name
-from hybridc.ir.kernel_notes import STRIDED
+from hybridc.ir.kernels.kernel_notes import STRIDED
+from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.planned import Program
 from hybridc.ir.structured import arrays_of, handwritten_kernel, numbers_in
 from hybridc.ir.values import volume
@@ -244,7 +245,8 @@ class _ModuleEmitter(ProgramEmitter):
     def kernel(self, op: LaunchOp, function: func.FuncOp) -> None:
         name = function.sym_name.data
         if name not in self.emitters:
-            self.emitters[name] = kernel_emitter(function, self.threads, frozenset(STRIDED.of(function)))
+            strided, updates = frozenset(STRIDED.of(function)), UPDATES.of(function)
+            self.emitters[name] = kernel_emitter(read_kernel(function), self.threads, strided, updates)
             self.program.functions[name] = self._function(name, self.emitters[name])
         given_bytes = 0 if op.scratch is None else volume(hybrid_shape(op.scratch))
         emitter = self.emitters[name]
@@ -261,8 +263,7 @@ class _ModuleEmitter(ProgramEmitter):
 
     def _function(self, name: str, emitter: KernelSource) -> str:
         """The name of the function of a kernel: another kernel's, if that does the same."""
-        kind = emitter.kernel.function.function_type
-        key = (len(kind.inputs), len(kind.outputs), *emitter.body())
+        key = (len(emitter.kernel.arguments), len(emitter.kernel.results), *emitter.body())
         if key not in self.written:
             self.written[key] = name
             self.sources.append(emitter.source())

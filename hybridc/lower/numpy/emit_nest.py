@@ -11,7 +11,7 @@ import numpy as np
 
 from hybridc.dialects.math.reduction import LONG_COLUMN
 from hybridc.dialects.operator_attribute import Shape
-from hybridc.ir.kernel import Axes
+from hybridc.ir.kernels.kernel import Axes
 from hybridc.ir.tiles.tile_program import TileProgram
 from hybridc.lower.numpy.array_steps import Given, KernelSteps, NestSteps, StepOperand, StepValue, UfuncStep
 from hybridc.lower.numpy.ufuncs import python_literal, ufunc_neutral

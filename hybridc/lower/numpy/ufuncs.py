@@ -10,8 +10,8 @@ from hybridc.dialects import special
 from hybridc.dialects.scalar.table import OPERATIONS
 from hybridc.dtypes import DType
 from hybridc.errors import UnsupportedError
-from hybridc.ir import kernel as scalars
-from hybridc.ir.kernel import Number
+from hybridc.ir import scalars
+from hybridc.ir.scalars import Number
 
 SIGN = "sign"  # an operation of no dialect
 

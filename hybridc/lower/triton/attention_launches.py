@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 
 from hybridc.ground.machine import GPU
 from hybridc.ir.attention import Attention, attention_of
-from hybridc.ir.kernel import Kernel
-from hybridc.ir.structured import dtype_of
+from hybridc.ir.kernels.kernel import Kernel
 from hybridc.ir.tiles.tile_program import TileConfig
 from hybridc.lower.triton.tiles_to_triton import triton_launch
 from hybridc.lower.triton.triton_function import TritonLaunches
@@ -120,6 +119,6 @@ def shared_bytes(attention: Attention, tile: AttentionTile, by_rows: bool) -> in
         walked += sum(multiplied_side(c.width) * c.dtype.itemsize for c in attention.consumers)
     reads = {r.value: r.axes for s in attention.middle.ops for r in s.reads if r.value in attention.kernel.arguments}
     both = {*attention.rows}, {*attention.keys}
-    beside = sum(dtype_of(v).itemsize for v, axes in reads.items() if all(side & {*axes} for side in both))
+    beside = sum(v.dtype.itemsize for v, axes in reads.items() if all(side & {*axes} for side in both))
     own, other = (tile.rows, tile.keys) if by_rows else (tile.keys, tile.rows)
     return own * terms + tile.stages * other * (walked + own * beside)

@@ -14,7 +14,7 @@ from hybridc.lower.triton.triton_function import Config, TritonFunction, TritonL
 
 # A GPU fills and copies arrays also where the compiler is not needed.
 if TYPE_CHECKING:
-    from hybridc.ir.kernel import Kernel
+    from hybridc.ir.kernels.kernel import Kernel
     from hybridc.ir.structured import Shape
 
 # Elements that a program fills or copies.

@@ -15,7 +15,7 @@ import numpy as np
 
 from hybridc.dtypes import NARROW, DType
 from hybridc.errors import UnsupportedError
-from hybridc.ir.kernel import constant_as, neutral_of
+from hybridc.ir.scalars import constant_as, neutral_of
 from hybridc.ir.structured_builder import kind_dtype
 from hybridc.ir.tiles.tile_program import (
     Address,

@@ -6,11 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from xdsl.ir import SSAValue
-
 from hybridc.ground.sizes import row_major
-from hybridc.ir.kernel import Kernel, number_of
-from hybridc.ir.structured import dtype_of, shape_of
+from hybridc.ir.kernels.kernel import Kernel, KernelValue
 from hybridc.ir.tiles.tile_program import LOOPS, Axes, TileConfig, TileDim, TileLaunch, on_of
 from hybridc.lower.triton.expressions.ops import triton_literal
 from hybridc.lower.triton.horizontal_fusion import call_block, fuse_horizontally
@@ -27,7 +24,7 @@ _NAMES = "ijklmnopq"
 
 
 def launches_of(
-    kernel: Kernel, strides: Mapping[int, Strides], initial: Mapping[SSAValue, int] = MappingProxyType({})
+    kernel: Kernel, strides: Mapping[int, Strides], initial: Mapping[KernelValue, int] = MappingProxyType({})
 ) -> TritonLaunches:
     """The launches of a kernel; ``strides``, in elements, are of arguments, then results, that may not be contiguous.
 
@@ -37,8 +34,8 @@ def launches_of(
     numbers = {name: i for i, name in enumerate(memory.dtypes)}
     kernel_launches = [triton_launch(kernel, launch, numbers) for launch in launches]
     for i, value in enumerate(kernel.results):
-        constant, source, target = number_of(value), memory.names[value], numbers[f"y{i}"]
-        dtype, shape = dtype_of(value), shape_of(value)
+        constant, source, target = value.constant, memory.names[value], numbers[f"y{i}"]
+        dtype, shape = value.dtype, value.shape
         if constant is not None:
             kernel_launches.append(fill_launch(dtype, math.prod(shape), triton_literal(constant, dtype), target))
         elif source != f"y{i}":
@@ -53,8 +50,8 @@ def triton_launch(kernel: Kernel, launch: TileLaunch, numbers: Mapping[str, int]
 
 def _read_only(kernel: Kernel) -> set[int]:
     """The arguments that are no memory for any result, as none is like them."""
-    results = {(shape_of(v), dtype_of(v)) for v in kernel.results}
-    return {i for i, v in enumerate(kernel.arguments) if (shape_of(v), dtype_of(v)) not in results}
+    results = {(v.shape, v.dtype) for v in kernel.results}
+    return {i for i, v in enumerate(kernel.arguments) if (v.shape, v.dtype) not in results}
 
 
 def _spread(tile: TileDim) -> Axes:

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from hybridc.ground.sizes import row_major
-from hybridc.ir.kernel import AnalysedKernels, Kernel, KernelOp, LoopNest
+from hybridc.ir.kernels.kernel import Kernel, KernelOp, LoopNest
+from hybridc.ir.kernels.kernel_text import AnalysedKernels
 from hybridc.ir.loop_nest_plan import LoopNestPlan, inplace_pairs, loop_nests_of, pairs_in
-from hybridc.ir.structured import shape_of
 from hybridc.lower.triton.attention_launches import launches_of_attention
 from hybridc.lower.triton.matmul.matmul_launches import launches_of_matmul
 from hybridc.lower.triton.tiles_to_triton import launches_of
@@ -59,7 +59,7 @@ class TritonKernelCache(AnalysedKernels):
         values = [*kernel.arguments, *kernel.results]
         views = frozenset(values[i] for i in strided)
         if any(nest.contraction is not None for nest in kernel.nests):
-            contraction = fused_matmul(kernel, {i: row_major(shape_of(values[i])) for i in strided})
+            contraction = fused_matmul(kernel, {i: row_major(values[i].shape) for i in strided})
             if contraction is None:
                 return []
             order = {kernel_op: i for i, kernel_op in enumerate(contraction.plan.nest.ops)}

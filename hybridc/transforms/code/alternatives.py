@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from hybridc.ground.cached import cached_property
 from hybridc.ground.sizes import row_major
 from hybridc.ir.contraction_shape import linear_map_of
-from hybridc.ir.kernel import Kernel, constants_of
+from hybridc.ir.kernels.kernel import Kernel, constants_of
 from hybridc.ir.planned import Strides
-from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.transforms.code.choose_matmul import is_contraction_kernel, regions_of_matmul
 from hybridc.transforms.code.grid_regions import grid_regions
 from hybridc.transforms.code.lane_regions import lane_regions
@@ -52,7 +51,7 @@ class CodeRequest:
     def all_strides(self) -> list[Strides]:
         """The strides of all arguments and results."""
         values = (*self.kernel.arguments, *self.kernel.results)
-        return [self.strides.get(i) or row_major(shape_of(v)) for i, v in enumerate(values)]
+        return [self.strides.get(i) or row_major(v.shape) for i, v in enumerate(values)]
 
     @cached_property
     def is_contraction(self) -> bool:
@@ -70,7 +69,7 @@ def _fills(request: CodeRequest) -> ParallelRegions | None:
     if constants is None:
         return None
     results = zip(kernel.results, request.all_strides, constants, strict=True)
-    fills = [schedule_fill(dtype_of(v), shape_of(v), strides, value) for v, strides, value in results]
+    fills = [schedule_fill(v.dtype, v.shape, strides, value) for v, strides, value in results]
     return ParallelRegions([move_region(fill, (i,), request.target.printer) for i, fill in enumerate(fills)])
 
 

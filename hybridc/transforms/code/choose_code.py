@@ -12,13 +12,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
-from hybridc.ground.location import Location
 from hybridc.ground.sizes import row_major
 from hybridc.ir.concatenated import MovedArrays, strided_arrays
-from hybridc.ir.kernel import Kernel
-from hybridc.ir.kernel_notes import INPLACE, SCRATCH, STRIDED
+from hybridc.ir.kernels.kernel import Kernel
+from hybridc.ir.kernels.kernel_notes import INPLACE, SCRATCH, STRIDED
 from hybridc.ir.planned import Strides
-from hybridc.ir.structured import is_host, kernels, shape_of
+from hybridc.ir.structured import is_host, kernels
 
 
 class KernelCacheInterface(Protocol):
@@ -35,10 +34,6 @@ class KernelCacheInterface(Protocol):
 
     def kernel(self, function: func.FuncOp) -> Kernel:
         """The analysis of a kernel."""
-        ...
-
-    def lines(self, kernel: Kernel) -> list[Location]:
-        """The user's source lines of a kernel."""
         ...
 
     def of(self, kernel: Kernel, strides: Mapping[int, Strides], inplace: Sequence[tuple[int, int]]) -> Any:
@@ -95,6 +90,6 @@ def _scratch(
 ) -> int:
     """The bytes of scratch that serve all calls: the algorithm of a contraction may depend on the strides."""
     values = [*kernel.arguments, *kernel.results] if views else []
-    strides_of_calls = [{i: call.get(i) or row_major(shape_of(values[i])) for i in views} for call in calls] or [{}]
+    strides_of_calls = [{i: call.get(i) or row_major(values[i].shape) for i in views} for call in calls] or [{}]
     needed = [kernel_cache.memory(kernel, strides) for strides in strides_of_calls]
     return max(scratch + sum(aligned(n) for n in shared) for scratch, shared in needed)

@@ -23,9 +23,7 @@ from hybridc.ir.contraction_shape import (
     matrices_of,
 )
 from hybridc.ir.costs import BEGUN, OF_CORE, SAME_SET, WALKED, grain_of, matmul_time
-from hybridc.ir.kernel import Axes, Kernel, Read
-from hybridc.ir.kernel_notes import PANELS
-from hybridc.ir.structured import dtype_of, shape_of
+from hybridc.ir.kernels.kernel import Axes, Kernel, Read
 from hybridc.transforms.code.loop_target import Function, LoopTarget, Printer
 from hybridc.transforms.code.parallel_regions import ParallelRegion
 from hybridc.transforms.schedules.loop_machine import LoopMachine, Registers
@@ -70,11 +68,6 @@ FAST_FROM_SCRATCH = 64
 MULTIPLIED = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
 
 
-def is_of_panels(kernel: Kernel) -> bool:
-    """Whether a kernel is a matmul of prepacked panels, with or without an epilogue."""
-    return PANELS.of(kernel.function)
-
-
 def is_contraction_kernel(kernel: Kernel) -> bool:
     """Whether a kernel is a single contraction, with or without an epilogue."""
     return len(kernel.nests) == 1 and kernel.nests[0].contraction is not None
@@ -84,7 +77,7 @@ def takes_epilogue(kernel: Kernel, vectors: Registers) -> bool:
     """Whether a matmul without prepacked operands is faster with what follows it as an epilogue than before it."""
     contraction = contraction_of(kernel)
     matrices = matrices_of(contraction)
-    dtypes = {dtype_of(v) for v in (*kernel.arguments, *kernel.results)}
+    dtypes = {v.dtype for v in (*kernel.arguments, *kernel.results)}
     if matrices is None or len(dtypes) > 1 or dtypes.isdisjoint(MULTIPLIED):
         return False
     (dtype,) = dtypes
@@ -125,7 +118,7 @@ class Panels:
     @property
     def columns(self) -> int:
         """The operand's columns."""
-        return shape_of(self.read.value)[self.column]
+        return self.read.value.shape[self.column]
 
     @property
     def is_parted(self) -> bool:
@@ -145,7 +138,7 @@ class Panels:
     @property
     def parted(self) -> Shape:
         """The operand's shape with its columns split by panels, if these have no others."""
-        sizes = shape_of(self.read.value)
+        sizes = self.read.value.shape
         if not self.is_parted or not self.is_whole:
             return sizes
         return (*sizes[: self.column], self.shape[0], self.shape[-1], *sizes[self.column + 1 :])
@@ -163,7 +156,7 @@ class Panels:
 
     def pay_alone(self, vectors: Registers) -> bool:
         """Whether prepacking pays for one matmul, as packing into scratch is slower."""
-        dtype = dtype_of(self.read.value)
+        dtype = self.read.value.dtype
         if self.in_place or vectors.bytes < FAST_FROM_SCRATCH:
             return True
         if self.rows * self.depth > CACHED[dtype]:
@@ -176,7 +169,7 @@ def prepacked_of(kernel: Kernel, vectors: Registers) -> Panels | None:
     if not is_contraction_kernel(kernel) or len(kernel.ops) > 1 or len(kernel.arguments) != 2:
         return None
     (kernel_op,) = kernel.ops
-    dtypes = {dtype_of(v) for v in (*kernel.arguments, kernel_op.result)}
+    dtypes = {v.dtype for v in (*kernel.arguments, kernel_op.result)}
     contraction = contraction_of(kernel)
     if any(loop.kind == BATCH and loop.c == 1 for loop in contraction.kept):
         return _transposed_of(kernel)
@@ -212,7 +205,7 @@ def _panels(
     columns = [i for i, axis in enumerate(right.axes) if axis in kernel_op.axes]
     if right.index or len(columns) != 1:
         return None
-    steps, extents = left.along(row_major(shape_of(left.value))), kernel_op.extents
+    steps, extents = left.along(row_major(left.value.shape)), kernel_op.extents
     terms = tuple(sorted((a for a in right.axes if a in kernel_op.reduced), key=lambda a: -steps[a]))
     count, width = (panels[:1], panels[1]) if panels else ((), extents[kernel_op.axes[-1]])
     shape = (*count, *(extents[a] for a in terms), width)
@@ -265,7 +258,7 @@ def regions_of_matmul(
     assert kernel_op is not None, "a kernel of a contraction"
     values = [*kernel.arguments, *kernel.results]
     left, right, result, *more = [values.index(r.value) for r in (*kernel_op.reads, *accesses_after(kernel))]
-    dtypes = {dtype_of(v) for v in (*(r.value for r in kernel_op.reads), kernel_op.result)}
+    dtypes = {v.dtype for v in (*(r.value for r in kernel_op.reads), kernel_op.result)}
     matrices = matrices_of(contraction)
     epilogue = epilogue_of(kernel)
     chosen = [ALGORITHMS[name] for name in algorithms]

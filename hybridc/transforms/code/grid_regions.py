@@ -13,18 +13,15 @@ from dataclasses import replace
 from typing import Protocol
 
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import SSAValue
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.machine import NOMINAL
 from hybridc.ground.sizes import row_major
-from hybridc.ir.contraction_shape import matrix_of
 from hybridc.ir.costs import PARTS, WORTH_PACKING, WORTH_READING, sharing
-from hybridc.ir.grid_kernel import GridIndex, Step, TileKernel, contractions_apart, index_kernel, tile_of
-from hybridc.ir.kernel import Kernel, LoopNest, analyse
+from hybridc.ir.kernels.grid_kernel import GridIndex, Step, TileKernel, contractions_apart, index_kernel, tile_of
+from hybridc.ir.kernels.kernel import Kernel, KernelValue, LoopNest
 from hybridc.ir.planned import Position
-from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.transforms.code.parallel_regions import GridRegion, ParallelRegion, ParallelRegions, Strides, TileRegion
 
 # Bytes that loop nests make for each other at a tile: as much as the third cache holds. Tiles that are cut smaller have
@@ -62,7 +59,7 @@ def grid_regions(kernel: Kernel, strides: Mapping[int, Strides], kernel_cache: T
 def _packs_nothing(kernel: Kernel) -> bool:
     """Whether contractions with constant matrices are around the others, whose operands are panels then."""
     reads = [r for nest in kernel.nests if nest.contraction is not None for r in nest.contraction.reads]
-    return any(matrix_of(r.value) is not None for r in reads)
+    return any(r.value.matrix is not None for r in reads)
 
 
 class _GridWriter:
@@ -78,21 +75,21 @@ class _GridWriter:
         domain = kernel.nests[0].domain
         self.sizes = tuple(domain[a] // n for a, n in zip(kernel.grid[0], tile, strict=True))
         values = [*kernel.arguments, *kernel.results]
-        self.numbers: dict[SSAValue | GridIndex, int] = {v: i for i, v in reversed([*enumerate(values)])}
-        self.strides: dict[SSAValue | GridIndex, Strides] = {
-            v: strides.get(i, row_major(shape_of(v))) for i, v in enumerate(values)
+        self.numbers: dict[KernelValue | GridIndex, int] = {v: i for i, v in reversed([*enumerate(values)])}
+        self.strides: dict[KernelValue | GridIndex, Strides] = {
+            v: strides.get(i, row_major(v.shape)) for i, v in enumerate(values)
         }
         self.before: list[ParallelRegion | GridRegion] = []  # they fill the arrays of indices, which are locals
         self.locals: list[int] = []
         self.buffers: dict[tuple[int, tuple[int, ...]], int] = {}  # by the kernel's, and steps
-        self.inner: dict[SSAValue | GridIndex, int] = {}  # where values of a tile lie in scratch
+        self.inner: dict[KernelValue | GridIndex, int] = {}  # where values of a tile lie in scratch
         self.readers = Counter(v for nest in nests for v in {r.value for s in nest.ops for r in s.reads})
         self.end = 0
         self.parts: list[TileRegion] = []
 
     def add(self, nest: TileKernel) -> None:
         """Compute one loop nest, after the ones before it."""
-        kernel = self.kernel_cache.kernel(nest.function)
+        kernel = nest.kernel
         for index in nest.arguments:
             if isinstance(index, GridIndex) and index not in self.numbers:
                 self._index(index)
@@ -106,7 +103,7 @@ class _GridWriter:
             if source is not None:
                 self.inner[value] = self.inner[nest.arguments[source]]
             elif value not in self.numbers:
-                size = math.prod(shape_of(kernel.results[i])) * dtype_of(value).itemsize
+                size = kernel.results[i].size * value.dtype.itemsize
                 self.inner[value], self.end = self.end, self.end + aligned(size)
             places.append(self._place(value, steps))
         for size in parallel.locals:
@@ -122,7 +119,7 @@ class _GridWriter:
         for i, j in self.kernel_cache.inplace(kernel, sorted(strides)):
             argument, result = nest.arguments[i], nest.results[j]
             inside = argument in self.inner and result not in self.numbers
-            alone = isinstance(argument, SSAValue) and self.readers[argument] == 1
+            alone = isinstance(argument, KernelValue) and self.readers[argument] == 1
             if inside and alone and i not in pairs and j not in pairs.values():
                 pairs[i] = j
         return pairs
@@ -131,14 +128,14 @@ class _GridWriter:
         """Make an array of indices before the first tile."""
         buffer = self.numbers[index] = len(self.kernel.arguments) + len(self.kernel.results) + len(self.locals)
         self.strides[index] = (1,)
-        regions = self.kernel_cache.of(analyse(index_kernel(index.size)), {}).regions
+        regions = self.kernel_cache.of(index_kernel(index.size), {}).regions
         self.before += [replace(region, buffers=(buffer,)) for region in regions]
         self.locals.append(8 * index.size)
 
-    def _place(self, value: SSAValue | GridIndex, steps: Sequence[Step | None]) -> Position:
+    def _place(self, value: KernelValue | GridIndex, steps: Sequence[Step | None]) -> Position:
         if value in self.inner:
             return Position(0, self.inner[value])
-        size = 8 if isinstance(value, GridIndex) else dtype_of(value).itemsize
+        size = 8 if isinstance(value, GridIndex) else value.dtype.itemsize
         steps_of_dims = zip(steps, self.tile, strict=True)
         apart = tuple(0 if s is None else self.strides[value][s.dim] * s.factor * n * size for s, n in steps_of_dims)
         key = (self.numbers[value], apart)

@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, Operation
 
 from hybridc.dialects.handwritten import ArraySpec, LoopKernel
 from hybridc.dialects.operator_attribute import Shape
-from hybridc.dtypes import DType
+from hybridc.dtypes import DType, element_kind
 from hybridc.errors import CustomOpError
 from hybridc.ground.machine import CHUNKS, machine
 from hybridc.ground.nesting import as_list
@@ -41,7 +41,6 @@ from hybridc.ir.tiles.tile_spec import verify
 from hybridc.options import OPTIONS
 from hybridc.transforms.code.loop_target import Function, LoopTarget, Printer
 from hybridc.transforms.code.parallel_regions import ParallelRegion
-from hybridc.transforms.schedules.schedule_kernels import kind_of_dtype
 
 INT64, UINT64 = np.dtype("int64"), np.dtype("uint64")
 _WIDE = IntegerType(128)
@@ -103,7 +102,7 @@ class KernelBuilder(ScalarSteps[str]):
         """A constant."""
         key = (repr(value), dtype)
         if key not in self.constants:
-            scalar, kind = cast(Any, number_attribute(value, dtype)).value.data, kind_of_dtype(dtype)
+            scalar, kind = cast(Any, number_attribute(value, dtype)).value.data, element_kind(dtype)
             name = self.constants[key] = self.name()
             self.first.append(TileConstant(name, bool(scalar) if kind == "i1" else scalar, kind))
         return Element(self, self.constants[key], dtype, constant=value)
@@ -132,7 +131,7 @@ class KernelBuilder(ScalarSteps[str]):
     def load(self, array: Any, *index: Any) -> _Element:
         """Load the element at indices, or at one index in C order."""
         terms = ((self._at(array, index), Factor()),)
-        return Element(self, self.value(TileGather, array.name, terms, kind_of_dtype(array.dtype)), array.dtype)
+        return Element(self, self.value(TileGather, array.name, terms, element_kind(array.dtype)), array.dtype)
 
     def store(self, value: Any, array: Any, *index: Any) -> None:
         """Store an element, converted to the array's dtype, at indices, or at one index in C order."""
@@ -166,7 +165,7 @@ class KernelBuilder(ScalarSteps[str]):
         following = [self.convert(x, s.dtype).value for x, s in zip(values, starts, strict=True)]
         results = [Element(self, self.name(), s.dtype) for s in starts]
         carried = [
-            TileCarried(name, s.value, end, result.value, kind_of_dtype(s.dtype))
+            TileCarried(name, s.value, end, result.value, element_kind(s.dtype))
             for name, s, end, result in zip(names, starts, following, results, strict=True)
         ]
         loop = TileLoop(index, *bounds, tuple(carried), tuple(self.statements))
@@ -202,7 +201,7 @@ def _function(printer: Printer, body: Callable[..., Any], numbers: int, arrays: 
 def kernel_program(body: Callable[..., Any], numbers: int, arrays: Sequence[_Spec]) -> TileProgram:
     """The tile program of a body over arrays, with so many numbers as arguments."""
     b = KernelBuilder()
-    kinds = [TileBuffer(f"b{i}", kind_of_dtype(dtype)) for i, (_, dtype) in enumerate(arrays)]
+    kinds = [TileBuffer(f"b{i}", element_kind(dtype)) for i, (_, dtype) in enumerate(arrays)]
     buffers = [
         KernelArray(b, f"b{i}", (-1,) if shape is None else shape, dtype) for i, (shape, dtype) in enumerate(arrays)
     ]

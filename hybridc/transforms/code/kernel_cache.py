@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xdsl.dialects.func import FuncOp
-from xdsl.dialects.linalg import ops as linalg
-
 from hybridc.dialects.operator_attribute import Shape
-from hybridc.ir.grid_kernel import TileKernel, tile_kernels
-from hybridc.ir.kernel import AnalysedKernels, Kernel, LoopNest
+from hybridc.ir.kernels.grid_kernel import TileKernel, tile_kernels
+from hybridc.ir.kernels.kernel import Kernel, LoopNest
+from hybridc.ir.kernels.kernel_text import AnalysedKernels
 from hybridc.transforms.code.alternatives import CodeRequest, choose_code
 from hybridc.transforms.code.choose_matmul import is_contraction_kernel
 from hybridc.transforms.code.loop_target import LoopTarget
@@ -44,7 +42,7 @@ class KernelCache(AnalysedKernels):
         self._loops: dict[Any, KernelLoops] = {}
         self._fitting: dict[Any, KernelLoops] = {}  # those that were checked for the current sizes
         self._made: dict[Any, ParallelRegions] = {}
-        self._tiles: dict[FuncOp, tuple[list[Any], list[TileKernel], KernelCache]] = {}
+        self._tiles: dict[object, tuple[list[Any], list[TileKernel], KernelCache]] = {}
 
     @property
     def threads(self) -> int:
@@ -73,7 +71,7 @@ class KernelCache(AnalysedKernels):
 
     def loops_of(self, kernel: Kernel, strided: frozenset[int], inplace: tuple[tuple[int, int], ...]) -> KernelLoops:
         """The functions of a kernel without contractions."""
-        key = (kernel.function, strided, inplace)
+        key = (kernel.identity, strided, inplace)
         if key not in self._fitting:
             known = self._loops.get(key)
             if known is None or not known.fits(kernel):
@@ -84,10 +82,10 @@ class KernelCache(AnalysedKernels):
     def tiles(self, kernel: Kernel, nests: Sequence[LoopNest], tile: Shape) -> tuple[list[TileKernel], KernelCache]:
         """The nests at a tile with so many points along each axis, and their code; kept while they would be equal."""
         facts = _tile_facts(kernel, tile)
-        known = self._tiles.get(kernel.function)
+        known = self._tiles.get(kernel.identity)
         if known is None or known[0] != facts:
             known = (facts, tile_kernels(kernel, nests, tile), KernelCache(replace(self.target, threads=1)))
-            self._tiles[kernel.function] = known
+            self._tiles[kernel.identity] = known
         return known[1:]
 
     def inplace(self, kernel: Kernel, strided: Sequence[int]) -> list[tuple[int, int]]:
@@ -107,14 +105,14 @@ class KernelCache(AnalysedKernels):
 
 
 def _tile_facts(kernel: Kernel, tile: Shape) -> list[Any]:
-    """What the kernels at a tile follow from: sizes that the tile has, and attributes of all operations."""
+    """What the kernels at a tile follow from: sizes that the tile has, and indices of all reads."""
     facts: list[Any] = [tile]
     for nest, grid in zip(kernel.nests, kernel.grid, strict=True):
         rank = len(nest.domain)
         facts.append([n for a, n in enumerate(nest.domain) if a not in grid])
-        facts.append([n for kernel_op in nest.ops for a, n in kernel_op.extents.items() if a >= rank])
-    for op in kernel.function.body.walk():
-        facts += (*op.properties.values(), *op.attributes.values())
-        if isinstance(op, linalg.IndexOp):
-            facts.append([nest.domain for nest in kernel.nests])
+        for kernel_op in nest.ops:
+            facts.append([n for a, n in kernel_op.extents.items() if a >= rank])
+            facts.append([(r.value.shape, r.index) for r in kernel_op.reads if r.index])
+            facts += [v.shape for v in kernel_op.tables]
+            facts += [nest.domain] if kernel_op.indexed else []
     return facts

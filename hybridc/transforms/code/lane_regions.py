@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from hybridc.ir.contraction_shape import accesses_after
 from hybridc.ir.costs import sharing
-from hybridc.ir.kernel import Kernel
+from hybridc.ir.kernels.kernel import Kernel
 from hybridc.ir.planned import Strides
-from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.transforms.code.loop_target import LoopTarget, Printer
 from hybridc.transforms.code.parallel_regions import (
     ParallelRegion,
@@ -35,7 +33,7 @@ def _regions_of(kernel: Kernel, schedule: LaneSchedule, printer: Printer) -> Par
     values = [*kernel.arguments, *kernel.results]
     used = [r.value for r in (*kernel_op.reads, *accesses_after(kernel))]
     places = [values.index(v) for v in used]
-    dtype, outputs = dtype_of(kernel_op.result), math.prod(shape_of(kernel_op.result))
+    dtype, outputs = kernel_op.result.dtype, kernel_op.result.size
     regions, buffers = ParallelRegions(), list(places)
 
     def local(elements: int, itemsize: int) -> int:
@@ -44,9 +42,9 @@ def _regions_of(kernel: Kernel, schedule: LaneSchedule, printer: Printer) -> Par
 
     for i, copy in enumerate(schedule.operands):
         if copy is not None:
-            buffers[i] = local(math.prod(shape_of(used[i])), dtype.itemsize)
+            buffers[i] = local(used[i].size, dtype.itemsize)
             regions.regions.append(move_region(copy, (places[i], buffers[i]), printer))
-    arranged = places[2] if schedule.result is None else local(outputs, dtype_of(used[2]).itemsize)
+    arranged = places[2] if schedule.result is None else local(outputs, used[2].dtype.itemsize)
     buffers[2] = arranged if schedule.combination is None else local(outputs * schedule.pieces, dtype.itemsize)
     regions.regions.append(_lane_region(schedule, tuple(buffers), printer))
     if schedule.combination is not None:

@@ -12,13 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from xdsl.ir import SSAValue
-
 from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.ground.cached import cached_property
 from hybridc.ground.sizes import row_major
 from hybridc.ir.costs import LONG, OF_CORE, PARTS, element_times, sharing
-from hybridc.ir.kernel import Kernel, KernelOp, LoopNest, number_of
+from hybridc.ir.kernels.kernel import Kernel, KernelOp, KernelValue, LoopNest
 from hybridc.ir.loop_nest_plan import (
     LoopNestPlan,
     inplace_pairs,
@@ -28,7 +26,6 @@ from hybridc.ir.loop_nest_plan import (
     scratch_bytes,
 )
 from hybridc.ir.planned import Position, Strides
-from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.transforms.code.loop_target import Function, Printer
 from hybridc.transforms.schedules.schedule_kernels import BLOCK, LoopNestMemory, schedule
 from hybridc.transforms.schedules.schedule_moves import (
@@ -150,10 +147,10 @@ class KernelLoops:
         values = [*self._arguments, *self._results]
         self._strided = frozenset(values[i] for i in strided)
         self._over = {self._arguments[i]: self._results[j] for i, j in inplace}
-        self._number: dict[SSAValue, int] = {v: i for i, v in enumerate(self._arguments)}
+        self._number: dict[KernelValue, int] = {v: i for i, v in enumerate(self._arguments)}
         for i, v in enumerate(self._results, len(self._arguments)):
             self._number.setdefault(v, i)
-        self._locals: list[SSAValue] = []  # the value, or partial results, in each local buffer
+        self._locals: list[KernelValue] = []  # the value, or partial results, in each local buffer
         self._alone = _alone(kernel)
         self._nests = loop_nests_of(kernel)
         self._functions = [function for nest in self._nests if (function := self._nest(kernel, nest)) is not None]
@@ -168,44 +165,44 @@ class KernelLoops:
         return _alone(kernel) == self._alone and all(self._plan(kernel, f) is not None for f in self._functions)
 
     def _plan(self, kernel: Kernel, functions: _LoopNestFunctions) -> LoopNestPlan | None:
-        nest = functions.plan.nest
-        return functions.plan.at(nest.at(kernel.nests[nest.position].domain))
+        return functions.plan.at(functions.plan.nest.part_of(kernel))
 
     def at(self, kernel: Kernel, strides: Mapping[int, Strides]) -> ParallelRegions:
         """The parallel regions at the kernel's current sizes, which must fit."""
-        values = [*self._arguments, *self._results]
+        values = [*kernel.arguments, *kernel.results]
         known = {values[i]: s for i, s in strides.items()}
-        parallel = ParallelRegions([], [_bytes(v) for v in self._locals])
+        parallel = ParallelRegions([], [kernel.values[v].bytes for v in self._locals])
         first = len(values)
         for function in self._functions:
             plan = self._plan(kernel, function)
             assert plan is not None, f"{kernel.name} is walked in another way"
-            extent, piece = _extent(plan, function.parts)
-            parallel.regions.append(function.at(plan, extent, piece, known))
-            for kernel_op, local in zip(function.parts, function.locals, strict=True):
+            parts = [plan.op_of[value] for value in function.parts]
+            extent, piece = _extent(plan, parts)
+            parallel.regions.append(function.at(kernel, plan, extent, piece, known))
+            for kernel_op, local in zip(parts, function.locals, strict=True):
                 parallel.locals[local - first] *= extent
                 buffers = local, self._number[kernel_op.result]
                 parallel.regions.append(combine_region(kernel_op, buffers, extent, self._printer))
-        self._put_results(parallel)
+        self._put_results(kernel, parallel)
         return parallel
 
-    def _put_results(self, parallel: ParallelRegions) -> None:
+    def _put_results(self, kernel: Kernel, parallel: ParallelRegions) -> None:
         """Fill results that are constant, and copy those that have no region of their own."""
-        for i, v in enumerate(self._results, len(self._arguments)):
-            value, shape = number_of(v), shape_of(v)
+        for i, v in enumerate(kernel.results, len(kernel.arguments)):
+            value, shape = v.constant, v.shape
             if value is not None:
-                fill = schedule_fill(dtype_of(v), shape, row_major(shape), value)
+                fill = schedule_fill(v.dtype, shape, row_major(shape), value)
                 parallel.regions.append(move_region(fill, (i,), self._printer))
             elif self._number[v] != i:
-                copy = schedule_copy(copy_of(dtype_of(v), shape, row_major(shape)), None)
+                copy = schedule_copy(copy_of(v.dtype, shape, row_major(shape)), None)
                 parallel.regions.append(move_region(copy, (self._number[v], i), self._printer))
 
-    def _local(self, value: SSAValue) -> int:
+    def _local(self, value: KernelValue) -> int:
         """A buffer local to the kernel."""
         self._locals.append(value)
         return len(self._arguments) + len(self._results) + len(self._locals) - 1
 
-    def _outside(self, nest: LoopNest, value: SSAValue) -> bool:
+    def _outside(self, nest: LoopNest, value: KernelValue) -> bool:
         """Whether a value of a loop nest goes to memory; values for other loop nests get a local buffer."""
         if value not in self._number and read_elsewhere(self._nests, nest, value):
             self._number[value] = self._local(value)
@@ -218,20 +215,20 @@ class KernelLoops:
         plan = plan_loop_nest(kernel, nest, self._strided, functools.partial(self._outside, nest))
         if not plan.sweeps:
             return None
-        parts = [s for s in plan.op_of.values() if s.combine is not None and plan.is_column_reduction(s)]
-        buffers = self._buffers(plan, {s.result for s in parts})
+        parts = tuple([s.result for s in plan.op_of.values() if s.combine is not None and plan.is_column_reduction(s)])
+        buffers = self._buffers(plan, {*parts})
         used = tuple(self._number[group[0]] for group in buffers.values)
-        locals_ = tuple(self._local(s.result) for s in parts)
-        return _LoopNestFunctions(plan, buffers, used, tuple(parts), locals_, self._printer)
+        locals_ = tuple([self._local(value) for value in parts])
+        return _LoopNestFunctions(plan, buffers, used, parts, locals_, self._printer)
 
-    def _buffers(self, plan: LoopNestPlan, parts: set[SSAValue]) -> LoopNestMemory:
+    def _buffers(self, plan: LoopNestPlan, parts: set[KernelValue]) -> LoopNestMemory:
         """The buffers that a loop nest reads and writes."""
-        read = [r.value for s in plan.op_of.values() for r in s.reads if number_of(r.value) is None]
+        read = [r.value for s in plan.op_of.values() for r in s.reads if r.value.constant is None]
         read += [v for s in plan.op_of.values() for v in s.indirect]
         values = [v for v in dict.fromkeys((*read, *plan.op_of)) if v in self._number and v not in parts]
         over = self._over
         behind = {result for argument, result in over.items() if argument in values and result in values}
-        groups: list[tuple[SSAValue, ...]] = []
+        groups: list[tuple[KernelValue, ...]] = []
         for v in values:
             if v in behind:
                 continue
@@ -250,7 +247,7 @@ class _LoopNestFunctions:
     """The functions of a loop nest, one for each set of sizes and contiguous rows that the code has as constants.
 
     ``plan`` is its schedule at some sizes; ``used`` are the indices of its buffers, and ``locals`` those that hold
-    partial results: of the reductions ``parts``.
+    partial results: of the reductions that make ``parts``.
     """
 
     def __init__(
@@ -258,7 +255,7 @@ class _LoopNestFunctions:
         plan: LoopNestPlan,
         buffers: LoopNestMemory,
         used: tuple[int, ...],
-        parts: tuple[KernelOp, ...],
+        parts: tuple[KernelValue, ...],
         locals_: tuple[int, ...],
         printer: Printer,
     ) -> None:
@@ -269,11 +266,12 @@ class _LoopNestFunctions:
         self._buffers = buffers
         self._used = (*used, *locals_)
         self._dynamic = sorted(plan.dynamic)
-        self._indirect = [v for s in plan.op_of.values() for v in s.indirect]
         self._times = element_times(plan.op_of.values(), plan.op_of)
         self._made: dict[Any, Function] = {}
 
-    def at(self, plan: LoopNestPlan, extent: int, piece: int, strides: Mapping[SSAValue, Strides]) -> ParallelRegion:
+    def at(
+        self, kernel: Kernel, plan: LoopNestPlan, extent: int, piece: int, strides: Mapping[KernelValue, Strides]
+    ) -> ParallelRegion:
         """The parallel region of a schedule: threads share ``extent`` iterations, or chunks of ``piece``."""
         numbers = [plan.sizes[a] for a in self._dynamic]
         rows = frozenset(v for v in self._buffers.strided if strides[v][-1:] == (1,))
@@ -282,14 +280,17 @@ class _LoopNestFunctions:
         work = _work(plan, self._times)
         grain, least = sharing(work, extent, 64 if plan.shared and not self.parts else 1)
         scratch = sum(-(-scratch_bytes(plan, v) // 64) * 64 for v in plan.scratch)
-        function = self._function(plan, rows)
+        function = self._function(kernel, plan, rows)
         return ParallelRegion(function, self._used, tuple(numbers), extent, grain, scratch, work, least)
 
-    def _function(self, plan: LoopNestPlan, rows: frozenset[SSAValue]) -> Function:
-        known = (known_sizes(plan), rows, *[shape_of(v)[1:] for v in self._indirect])
+    def _function(self, kernel: Kernel, plan: LoopNestPlan, rows: frozenset[KernelValue]) -> Function:
+        indirect = [v for s in plan.op_of.values() for v in s.indirect]
+        known = (known_sizes(plan), rows, *[v.shape[1:] for v in indirect])
         function = self._made.get(known)
         if function is None:
-            function = self._made[known] = self._printer(schedule(plan, replace(self._buffers, rows=rows)))
+            groups = tuple([tuple([kernel.values[v] for v in group]) for group in self._buffers.values])
+            memory = replace(self._buffers, values=groups, rows=rows)
+            function = self._made[known] = self._printer(schedule(plan, memory))
         return function
 
 
@@ -300,7 +301,7 @@ def _extent(plan: LoopNestPlan, parts: Sequence[KernelOp]) -> tuple[int, int]:
         return whole, 1
     if plan.shared:
         return -(-whole // BLOCK), BLOCK
-    most = max(_bytes(s.result) for s in parts)
+    most = max(s.result.bytes for s in parts)
     wanted = min(max(PIECES, whole // LONG), OF_CORE // max(1, most), whole // POINTS)
     pieces = max(1, min(whole, max(PARTS, wanted)))
     piece = max(1, -(-whole // pieces))
@@ -323,10 +324,6 @@ def move_region(schedule: MoveSchedule, buffers: tuple[int, ...], printer: Print
 def _function(printer: Printer, form: ProgramForm) -> Function:
     """The native function of a form's program."""
     return printer(program_of(form))
-
-
-def _bytes(value: SSAValue) -> int:
-    return math.prod(shape_of(value)) * dtype_of(value).itemsize
 
 
 def _work(plan: LoopNestPlan, times: Iterable[tuple[set[int], float]]) -> float:

@@ -15,9 +15,8 @@ from dataclasses import replace
 from hybridc.ground.machine import NOMINAL
 from hybridc.ground.sizes import row_major
 from hybridc.ir.contraction_shape import Loop, Matrices, contraction_of, matrices_of
-from hybridc.ir.kernel import Kernel, number_of
+from hybridc.ir.kernels.kernel import Kernel
 from hybridc.ir.planned import Strides
-from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.transforms.code.choose_matmul import IN_PLACE, MatmulRequest
 from hybridc.transforms.code.loop_target import LoopTarget
 from hybridc.transforms.code.parallel_regions import ParallelRegions, combine_region
@@ -39,18 +38,18 @@ def partial_sum_regions(kernel: Kernel, target: LoopTarget, strides: Sequence[St
     (kernel_op,), vectors = kernel.ops, target.machine.vectors
     values, result = [*kernel.arguments, *kernel.results], kernel_op.result
     left, right = [values.index(r.value) for r in kernel_op.reads]
-    dtypes = {dtype_of(values[i]) for i in (left, right, values.index(result))}
+    dtypes = {values[i].dtype for i in (left, right, values.index(result))}
     contraction = contraction_of(kernel, strides)
     whole = matrices_of(contraction)
-    if whole is None or not whole.over or len(dtypes) > 1 or number_of(kernel_op.op.operands[-1]) != 0:
+    if whole is None or not whole.over or len(dtypes) > 1 or kernel_op.start != 0:
         return None
-    shape, place = shape_of(result), values.index(result)
+    shape, place = result.shape, values.index(result)
     if vectors is None or strides[place] != row_major(shape):
         return None
     is_long = contraction.terms >= LONG
-    if not is_long and is_prepacked(whole, RegisterTile(dtype_of(result), vectors).fitting(whole.n).width):
+    if not is_long and is_prepacked(whole, RegisterTile(result.dtype, vectors).fitting(whole.n).width):
         return None
-    read = dtype_of(result).itemsize * sum(math.prod(shape_of(v)) for v in {values[left], values[right]})
+    read = result.dtype.itemsize * sum(v.size for v in {values[left], values[right]})
     outputs = math.prod(shape)
     wanted = max(read // NOMINAL.second, contraction.terms // PIECE if is_long else 0)
     most = min(MOST, wanted, contraction.terms // LEAST)
@@ -63,7 +62,7 @@ def partial_sum_regions(kernel: Kernel, target: LoopTarget, strides: Sequence[St
     if region is None:
         return None
     combined = combine_region(kernel_op, (len(values), place), pieces, target.printer)
-    return ParallelRegions([region, combined], [outputs * pieces * dtype_of(result).itemsize])
+    return ParallelRegions([region, combined], [outputs * pieces * result.dtype.itemsize])
 
 
 def _in_pieces(matmul: Matrices, outputs: int, most: int) -> tuple[int, Matrices] | None:

@@ -9,14 +9,13 @@ of the one are split, by panels, groups or tiles, those of the other are split, 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects import arith, func, tensor
-from xdsl.dialects.builtin import FunctionType, ModuleOp, SymbolRefAttr, f16, f64
-from xdsl.dialects.linalg import ops as linalg
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.dialects import func, tensor
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
@@ -26,13 +25,11 @@ from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.scalar.table import OPERATIONS
 from hybridc.dtypes import STORED
 from hybridc.ir.concatenated import RESHAPES
-from hybridc.ir.kernel import Axes, Kernel, KernelOp, analyse
-from hybridc.ir.kernel_notes import ATTENTION, AXES, LOOP_NEST
-from hybridc.ir.structured import VIEWS, dtype_of, is_host, kernels, note_dtypes, shape_of
-from hybridc.ir.structured_builder import Builder, iterators, maps, operation_name, segments, structured_type
-from hybridc.ir.values import functions, new_name
-from hybridc.transforms.code.choose_matmul import is_contraction_kernel, is_of_panels, takes_epilogue
-from hybridc.transforms.kernels.prepack_operands import insert_before
+from hybridc.ir.kernels.kernel import Axes, Kernel, KernelOp, assembled
+from hybridc.ir.kernels.kernel_module import KernelModule, insert_before
+from hybridc.ir.structured import VIEWS, dtype_of, shape_of
+from hybridc.ir.structured_builder import Builder
+from hybridc.transforms.code.choose_matmul import is_contraction_kernel, takes_epilogue
 from hybridc.transforms.schedules.loop_machine import Registers
 from hybridc.transforms.schedules.schedule_lanes import keeps_sums_in_registers
 
@@ -50,28 +47,25 @@ class JoinEpilogues(ModulePass):
     registers: int = 16
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        joiner = _Joiner(op, Registers(self.bytes, self.registers) if self.registers else None)
-        for function in functions(op):
-            if function.sym_visibility is None:
-                for call in [c for c in function.body.block.ops if isinstance(c, func.CallOp)]:
-                    joiner.join(call)
+        joiner = _Joiner(KernelModule(op), Registers(self.bytes, self.registers) if self.registers else None)
+        for function in joiner.module.callers:
+            for call, kernel in joiner.module.calls(function):
+                joiner.join(call, kernel)
         joiner.drop_unused()
 
 
 class _Joiner:
     """Replaces pairs of calls; pairs of the same kernels share what they call then."""
 
-    def __init__(self, module: ModuleOp, vectors: Registers | None) -> None:
+    def __init__(self, module: KernelModule, vectors: Registers | None) -> None:
         self.module = module
-        self.symbols = {f.sym_name.data for f in functions(module)}
-        self.kernels = {name: analyse(f) for name, f in kernels(module).items() if not is_host(f)}
-        self.contractions = {name: kernel for name, kernel in self.kernels.items() if _takes_epilogue(kernel, vectors)}
-        self.joined: dict[tuple[str, str, int], func.FuncOp] = {}
+        self.contractions = {name: k for name, k in module.kernels.items() if _takes_epilogue(k, vectors)}
+        self.joined: dict[tuple[str, str, int], Kernel] = {}
+        self.replaced: list[Kernel] = []
 
-    def join(self, rest: func.CallOp) -> None:
+    def join(self, rest: func.CallOp, kernel: Kernel) -> None:
         """Join a call with the last contraction whose result only this call reads."""
-        kernel = self.kernels.get(rest.callee.string_value())
-        if kernel is None or kernel.name in self.contractions:
+        if kernel.name in self.contractions:
             return
         contractions = [(call, i) for i, v in enumerate(rest.arguments) if (call := self._contraction(v)) is not None]
         contractions = [pair for pair in contractions if self._follows(kernel, pair[1], pair[0])]
@@ -82,10 +76,7 @@ class _Joiner:
 
     def drop_unused(self) -> None:
         """Remove kernels without calls."""
-        ops = [op for f in functions(self.module) if f.body.blocks for op in f.body.block.ops]
-        called = {op.callee.string_value() for op in ops if isinstance(op, func.CallOp)}
-        for name in {name for names in self.joined for name in names[:2]} - called:
-            Rewriter.erase_op(self.kernels[name].function)
+        self.module.remove_uncalled(self.replaced)
 
     def _contraction(self, value: SSAValue) -> func.CallOp | None:
         """The call of a contraction whose result a value is, perhaps reshaped, if nothing else reads it."""
@@ -121,24 +112,22 @@ class _Joiner:
         return all(v in op_of and op_of[v].axes == whole for v in kernel.results)
 
     def _replace(self, matmul: func.CallOp, argument: int, rest: func.CallOp, kernel: Kernel) -> None:
-        key = (matmul.callee.string_value(), kernel.name, argument)
+        contraction = self.contractions[matmul.callee.string_value()]
+        key = (contraction.name, kernel.name, argument)
         if key not in self.joined:
-            self.joined[key] = self._kernel(self.contractions[key[0]], kernel, argument)
-        kernel_function, block = self.joined[key], Block()
+            self.joined[key] = self.module.add(_joined(contraction, kernel, argument))
+            self.replaced += [contraction, kernel]
+        joined, block = self.joined[key], Block()
         builder = Builder(block)
         builder.location, builder.operator = fused_location([matmul, rest]), kernel.operators[0]
         others = [v for i, v in enumerate(rest.arguments) if i != argument]
-        wanted = [shape_of(v) for v in kernel_function.body.block.args[len(matmul.arguments) :]]
+        wanted = [v.shape for v in joined.arguments[len(matmul.arguments) :]]
         split = [
             builder.reshape(builder.tensor(v, shape_of(v), dtype_of(v)), s) for v, s in zip(others, wanted, strict=True)
         ]
         arguments = [*matmul.arguments, *(v.value for v in split)]
-        call = builder.add(
-            func.CallOp,
-            arguments,
-            kernel_function.function_type.outputs.data,
-            {"callee": SymbolRefAttr(kernel_function.sym_name.data)},
-        )
+        call = self.module.call(joined, arguments, builder.location)
+        block.add_op(call)
         for old, new in zip(rest.results, call.results, strict=True):
             whole = builder.reshape(builder.tensor(new, shape_of(new), dtype_of(old)), shape_of(old))
             value = whole.value
@@ -153,68 +142,48 @@ class _Joiner:
             Rewriter.erase_op(view)
         Rewriter.erase_op(matmul)
 
-    def _kernel(self, first: Kernel, rest: Kernel, argument: int) -> func.FuncOp:
-        """The kernel of a contraction and what follows it, whose axes are split as the contraction's are."""
-        (nest,), contraction = rest.nests, first.ops[-1]
-        parts = _parts(nest.domain, shape_of(contraction.result))
-        assert parts is not None, "what follows is about other elements"
-        sizes = shape_of(contraction.result)
 
-        def split(axes: Axes) -> Axes:
-            return tuple([dim for a in axes for dim in parts[a]])
+def _joined(first: Kernel, rest: Kernel, argument: int) -> Kernel:
+    """The kernel of a contraction and what follows it, whose axes are split as the contraction's are."""
+    (nest,), contraction = rest.nests, first.ops[-1]
+    sizes = contraction.result.shape
+    parts = _parts(nest.domain, sizes)
+    assert parts is not None, "what follows is about other elements"
 
-        axes_of = {r.value: r.axes for op in nest.ops for r in op.reads}
-        others = [v for i, v in enumerate(rest.arguments) if i != argument]
-        kinds = [structured_type(tuple([sizes[d] for d in split(axes_of.get(v, ()))]), dtype_of(v)) for v in others]
-        block = Block(arg_types=[*(v.type for v in first.arguments), *kinds])
-        builder = Builder(block)
-        values: dict[SSAValue, SSAValue] = dict(zip([*first.arguments, *others], block.args, strict=True))
-        for op in first.function.body.block.ops:
-            if not isinstance(op, func.ReturnOp):
-                block.add_op(op.clone(values))
-        values[rest.arguments[argument]] = values[contraction.result]
-        for op in nest.ops:
-            builder.location, dtype = op.op.location, dtype_of(op.result)
-            builder.operator = rest.operators[nest.ops.index(op)]
-            dims = split(op.axes)
-            shape = tuple([sizes[d] for d in dims])
-            places = tuple(tuple(dims.index(d) for d in split(r.axes)) for r in op.reads)
-            properties: dict[str, Attribute] = {
-                "indexing_maps": maps(len(shape), (*places, tuple(range(len(shape))))),
-                "iterator_types": iterators(len(shape), ()),
-                "operandSegmentSizes": segments(len(op.reads), 1),
-            }
-            operands = [*(values[r.value] for r in op.reads), builder.empty(shape, dtype)]
-            joined = builder.add(
-                linalg.GenericOp, operands, [structured_type(shape, dtype)], properties, [op.op.regions[0].clone()]
-            )
-            joined.attributes["hybrid.operator"] = op.op.attributes["hybrid.operator"]
-            AXES.put(joined, [contraction.axes[d] for d in dims])
-            LOOP_NEST.copy(contraction.op, joined)
-            values[op.result] = joined.results[0]
-        results = [values[v] for v in rest.results]
-        block.add_op(func.ReturnOp(*results))
-        kind = FunctionType.from_lists([a.type for a in block.args], [v.type for v in results])
-        name = new_name(f"{first.name.removesuffix('_of_panels')}_{rest.name.removeprefix('fused_')}", self.symbols)
-        function = func.FuncOp(name, kind, Region(block), visibility="private")
-        function.attributes |= {n: a for n, a in first.function.attributes.items() if n.startswith("hybrid.")}
-        function.attributes.pop("hybrid.dtypes", None)
-        note_dtypes(function, [dtype_of(v) for v in (*first.arguments, *others, *rest.results)])
-        function.location = fused_location([first.function, rest.function])
-        self.module.body.block.add_op(function)
-        return function
+    def split(axes: Axes) -> Axes:
+        return tuple([contraction.axes[dim] for a in axes for dim in parts[a]])
+
+    axes_of = {r.value: r.axes for op in nest.ops for r in op.reads} | {op.result: op.axes for op in nest.ops}
+    size_of = dict(zip(contraction.axes, sizes, strict=True))
+    after = 1 + max(v.position for v in first.values)
+    of = {v: v.moved(after + v.position, tuple([size_of[a] for a in split(axes_of.get(v, ()))])) for v in rest.values}
+    of[rest.arguments[argument]] = contraction.result
+    ops = [
+        replace(
+            op.with_values(of, [replace(r, axes=split(r.axes)) for r in op.reads]),
+            loops=split(op.loops),
+            axes=split(op.axes),
+        )
+        for op in nest.ops
+    ]
+    others = [of[v] for i, v in enumerate(rest.arguments) if i != argument]
+    name = f"{first.name.removesuffix('_of_panels')}_{rest.name.removeprefix('fused_')}"
+    *before, last = [(n.domain, n.ops) for n in first.nests]
+    nests = [*before, (last[0], (*last[1], *ops))]
+    results = [of[v] for v in rest.results]
+    return assembled(name, nests, [*first.arguments, *others], results, first.grid, first.of_panels)
 
 
 def _takes_epilogue(kernel: Kernel, vectors: Registers | None) -> bool:
     """Whether what follows a kernel can be done where its result is made: in registers, or tile by tile of a grid."""
     if kernel.grid:
-        last, attention = kernel.nests[-1], ATTENTION.is_on(kernel.function)
-        return not attention and last.contraction is not None and kernel.results == [last.ops[-1].result]
+        last = kernel.nests[-1]
+        return not kernel.attention and last.contraction is not None and kernel.results == [last.ops[-1].result]
     if not is_contraction_kernel(kernel) or len(kernel.ops) > 1 or len(kernel.arguments) != 2:
         return False
     if vectors is None:
         return False
-    return is_of_panels(kernel) or keeps_sums_in_registers(kernel, vectors) or takes_epilogue(kernel, vectors)
+    return kernel.of_panels or keeps_sums_in_registers(kernel, vectors) or takes_epilogue(kernel, vectors)
 
 
 def _parts(domain: Shape, shape: Shape) -> list[tuple[int, ...]] | None:
@@ -234,16 +203,10 @@ def _parts(domain: Shape, shape: Shape) -> list[tuple[int, ...]] | None:
 
 def _is_of_scalars(op: KernelOp) -> bool:
     """Whether elements are computed by what there is for scalars alone: functions, and formats without instructions."""
-    kinds = {dtype_of(v) for v in (*(r.value for r in op.reads), op.result)}
-    halves = any(isinstance(s, arith.TruncFOp) and s.input.type == f64 and s.result.type == f16 for s in op.steps)
-    functions = any(_is_formula(step) for step in op.steps)
+    kinds = {v.dtype for v in (*(r.value for r in op.reads), op.result)}
+    halves = any(s.op == "arith.truncf" and (s.operands[0].kind, s.kind) == ("f64", "f16") for s in op.steps)
+    functions = any(s.op in OPERATIONS and OPERATIONS[s.op].formula for s in op.steps)
     return bool(kinds & {*STORED, np.dtype(bool)}) or halves or functions
-
-
-def _is_formula(step: Operation) -> bool:
-    """Whether a step is computed by a formula, not by an instruction."""
-    known = OPERATIONS.get(operation_name(step))
-    return known is not None and bool(known.formula)
 
 
 def _skips(value: SSAValue) -> bool:

@@ -12,20 +12,20 @@ from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import func, tensor
-from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import Rewriter
 
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.ir.costs import WORTH_PACKING
-from hybridc.ir.kernel import Kernel, KernelOp, analyse
-from hybridc.ir.kernel_notes import DOMAINS
-from hybridc.ir.structured import VIEWS, dtype_of, groups_of, is_host, kernels, note_dtypes, shape_of
+from hybridc.ir.kernels.kernel import Kernel, KernelOp, assembled
+from hybridc.ir.kernels.kernel_module import KernelModule, insert_before
+from hybridc.ir.structured import VIEWS, dtype_of, groups_of, shape_of
 from hybridc.ir.structured_builder import Builder
-from hybridc.ir.values import functions, volume
+from hybridc.ir.values import volume
 
 # The most elements of a merged result, which lives until its last slice is read: 64 MiB in single precision.
 LARGEST = 2**24
@@ -38,16 +38,16 @@ class MergeContractions(ModulePass):
     name = "merge-contractions"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        module = KernelModule(op)
         contractions = {
-            name: contraction for name, f in kernels(op).items() if (contraction := _product(f)) is not None
+            name: contraction
+            for name, kernel in module.kernels.items()
+            if (contraction := _row_contraction(kernel)) is not None
         }
-        for function in functions(op):
-            if function.sym_visibility is None:
-                for calls in _groups(function, contractions):
-                    _merge(op, contractions[calls[0].op.callee.string_value()], calls)
-        called = {c.callee.string_value() for f in functions(op) for c in _calls(f)}
-        for name in contractions.keys() - called:
-            Rewriter.erase_op(contractions[name].kernel.function)
+        for function in module.callers:
+            for calls in _groups(module, function, contractions):
+                _merge(module, contractions[calls[0].op.callee.string_value()], calls)
+        module.remove_uncalled([contraction.kernel for contraction in contractions.values()])
 
 
 @dataclass(frozen=True)
@@ -73,10 +73,7 @@ class _RowsCall:
     first: int
 
 
-def _product(function: func.FuncOp) -> _RowContraction | None:
-    if is_host(function):
-        return None
-    kernel = analyse(function)
+def _row_contraction(kernel: Kernel) -> _RowContraction | None:
     if len(kernel.ops) != 1 or kernel.nests[0].contraction is None or len(kernel.arguments) != 2:
         return None
     (kernel_op,) = kernel.ops
@@ -89,23 +86,21 @@ def _product(function: func.FuncOp) -> _RowContraction | None:
     return None
 
 
-def _calls(function: func.FuncOp) -> list[func.CallOp]:
-    return [op for block in function.body.blocks for op in block.ops if isinstance(op, func.CallOp)]
-
-
-def _groups(function: func.FuncOp, contractions: dict[str, _RowContraction]) -> list[list[_RowsCall]]:
+def _groups(
+    module: KernelModule, function: func.FuncOp, contractions: dict[str, _RowContraction]
+) -> list[list[_RowsCall]]:
     """Calls of the same contraction with the same matrix and all row blocks of an array, in their order."""
     calls_of: dict[tuple[str, SSAValue, SSAValue], list[_RowsCall]] = {}
-    for op in _calls(function):
-        contraction = contractions.get(op.callee.string_value())
+    for op, kernel in module.calls(function):
+        contraction = contractions.get(kernel.name)
         part = None if contraction is None else _part(op.arguments[contraction.rows])
         if contraction is not None and part is not None and not _returned(op.results[0]):
-            key = (op.callee.string_value(), op.arguments[contraction.other], part[0])
+            key = (kernel.name, op.arguments[contraction.other], part[0])
             calls_of.setdefault(key, []).append(_RowsCall(op, *part))
     groups: list[list[_RowsCall]] = []
     for (name, _, whole), calls in calls_of.items():
         contraction = contractions[name]
-        shape, result = shape_of(contraction.kernel.arguments[contraction.rows]), shape_of(contraction.kernel_op.result)
+        shape, result = contraction.kernel.arguments[contraction.rows].shape, contraction.kernel_op.result.shape
         count = volume(shape_of(whole)) // volume(shape)
         ordered = sorted(calls, key=lambda c: c.first)
         if count < 2 or [c.first for c in ordered] != [i * shape[0] for i in range(count)]:
@@ -143,31 +138,27 @@ def _returned(value: SSAValue) -> bool:
     return any(isinstance(op, func.ReturnOp) or (isinstance(op, VIEWS) and _returned(op.results[0])) for op in users)
 
 
-def _merge(module: ModuleOp, contraction: _RowContraction, calls: Sequence[_RowsCall]) -> None:
+def _merge(module: KernelModule, contraction: _RowContraction, calls: Sequence[_RowsCall]) -> None:
     """Call the contraction of the whole array at the first call, and replace the results by slices."""
     whole, parts = calls[0].whole, [c.op for c in calls]
-    shape, result = shape_of(contraction.kernel.arguments[contraction.rows]), shape_of(contraction.kernel_op.result)
+    shape, result = contraction.kernel.arguments[contraction.rows].shape, contraction.kernel_op.result.shape
     rows = len(calls) * shape[0]
-    kernel = _larger(module, contraction, rows)
+    kernel = module.add(_of_rows(contraction, rows))
     block = Block()
     builder = Builder(block)
-    builder.location, builder.operator = fused_location(parts), contraction.kernel.operators[0]
+    builder.location, builder.operator = fused_location(parts), contraction.kernel_op.operator
     flat = builder.reshape(builder.tensor(whole, shape_of(whole), dtype_of(whole)), (rows, *shape[1:]))
     arguments = list(parts[0].arguments)
     arguments[contraction.rows] = flat.value
-    call = func.CallOp(kernel.sym_name.data, arguments, kernel.function_type.outputs.data)
-    call.location = builder.location
+    call = module.call(kernel, arguments, builder.location)
     block.add_op(call)
-    product = builder.tensor(call.results[0], (rows, *result[1:]), dtype_of(contraction.kernel_op.result))
+    product = builder.tensor(call.results[0], (rows, *result[1:]), contraction.kernel_op.result.dtype)
     for rows_call in calls:
         begin = (rows_call.first, *[0] * (len(result) - 1))
         part = builder.slice(product, begin, [1] * len(result), result).value
         part.name_hint = rows_call.op.results[0].name_hint
         rows_call.op.results[0].replace_all_uses_with(part)
-    ops = list(block.ops)
-    for op in ops:
-        op.detach()
-    Rewriter.insert_op(ops, InsertPoint.before(_first(parts)))
+    insert_before(block, _first(parts))
     for op in parts:
         view = op.arguments[contraction.rows].owner
         Rewriter.erase_op(op)
@@ -185,39 +176,11 @@ def _first(ops: Sequence[Operation]) -> Operation:
     return next(op for op in block.ops if op in wanted)
 
 
-def _larger(module: ModuleOp, contraction: _RowContraction, rows: int) -> func.FuncOp:
-    """The same kernel with ``rows`` rows, at the end of the module."""
+def _of_rows(contraction: _RowContraction, rows: int) -> Kernel:
+    """The same kernel with so many rows."""
     kernel, kernel_op = contraction.kernel, contraction.kernel_op
-    old, new = shape_of(kernel_op.result)[0], rows
-
-    def taller(value: SSAValue) -> Attribute:
-        kind = cast("TensorType[Attribute]", value.type)
-        assert kind.get_shape()[0] == old
-        return TensorType(kind.get_element_type(), [new, *kind.get_shape()[1:]])
-
-    types = [taller(v) if i == contraction.rows else v.type for i, v in enumerate(kernel.arguments)]
-    block = Block(arg_types=types)
-    values: dict[SSAValue, SSAValue] = dict(zip(kernel.arguments, block.args, strict=True))
-    for op in kernel.function.body.block.ops:
-        kinds = [taller(r) if isinstance(r.type, TensorType) else r.type for r in op.results]
-        copy = type(op).create(
-            operands=[values[v] for v in op.operands],
-            result_types=kinds,
-            properties=dict(op.properties),
-            attributes=dict(op.attributes),
-            regions=[r.clone() for r in op.regions],
-        )
-        copy.location = op.location
-        block.add_op(copy)
-        values.update(zip(op.results, copy.results, strict=True))
-    axis = kernel_op.axes[0]
-    domain = [new if a == axis else n for a, n in enumerate(kernel.nests[0].domain)]
-    symbols = {f.sym_name.data for f in functions(module)}
-    names = (f"{kernel.name}_{i}" for i in range(2, len(symbols) + 3))
-    kind = FunctionType.from_lists(types, [values[v].type for v in kernel.results])
-    larger = func.FuncOp(next(n for n in names if n not in symbols), kind, Region(block), visibility="private")
-    DOMAINS.put(larger, [domain])
-    note_dtypes(larger, [dtype_of(v) for v in (*kernel.arguments, *kernel.results)])
-    larger.location = kernel.function.location
-    module.body.block.add_op(larger)
-    return larger
+    tall = {kernel.arguments[contraction.rows], kernel_op.result}
+    of = {v: v.of_shape((rows, *v.shape[1:])) if v in tall else v for v in kernel.values}
+    domain = tuple([rows if a == kernel_op.axes[0] else n for a, n in enumerate(kernel.nests[0].domain)])
+    arguments, results = [[of[v] for v in values] for values in (kernel.arguments, kernel.results)]
+    return assembled(f"{kernel.name}_2", [(domain, [kernel_op.with_values(of)])], arguments, results)

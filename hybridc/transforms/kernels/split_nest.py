@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from xdsl.ir import SSAValue
-
-from hybridc.ir.kernel import Axes, KernelOp, LoopNest, Read, grid_of, number_of
+from hybridc.ir.kernels.kernel import Axes, KernelOp, KernelValue, LoopNest, Read, grid_of
 from hybridc.ir.loop_nest_plan import LoopNestPlan
 from hybridc.ir.online_reductions import OnlinePair, online_pairs_in
-from hybridc.ir.structured import shape_of
 from hybridc.transforms.schedules.blocks.kernel_memory import KernelMemory
 
 Groups = list[list[KernelOp]]
@@ -76,7 +72,7 @@ def _only_for(pair: OnlinePair, kernel_ops: Sequence[KernelOp], memory: KernelMe
     """The ops of a pair that nothing else needs."""
     done = {pair.second}
     for kernel_op in reversed(pair.between):
-        readers = {s for s in kernel_ops for r in s.reads if r.value is kernel_op.result}
+        readers = {s for s in kernel_ops for r in s.reads if r.value == kernel_op.result}
         if readers <= done and kernel_op.result not in memory.names:
             done.add(kernel_op)
     return done
@@ -113,7 +109,7 @@ def split_into_nests(plan: LoopNestPlan, groups: Groups, memory: KernelMemory) -
             yield replace(plan.nest, domain=domain, ops=tuple(group), grid=grid_of(domain, group))
 
 
-def _computed_by(plan: LoopNestPlan, group: Sequence[KernelOp], memory: KernelMemory) -> set[SSAValue]:
+def _computed_by(plan: LoopNestPlan, group: Sequence[KernelOp], memory: KernelMemory) -> set[KernelValue]:
     """The values that a group computes: its own, and those of others that it rematerialises."""
     values = {s.result for s in group}
     for kernel_op in reversed(plan.op_of.values()):
@@ -122,7 +118,7 @@ def _computed_by(plan: LoopNestPlan, group: Sequence[KernelOp], memory: KernelMe
     return values
 
 
-def _missing(plan: LoopNestPlan, groups: Groups, wanted: Sequence[set[SSAValue]]) -> tuple[int, KernelOp] | None:
+def _missing(plan: LoopNestPlan, groups: Groups, wanted: Sequence[set[KernelValue]]) -> tuple[int, KernelOp] | None:
     """An op that a group needs and none computes, with the index of that group."""
     own = {s.result for group in groups for s in group}
     for index, values in enumerate(wanted):
@@ -132,13 +128,13 @@ def _missing(plan: LoopNestPlan, groups: Groups, wanted: Sequence[set[SSAValue]]
     return None
 
 
-def _recomputed(plan: LoopNestPlan, read: Read, own: set[SSAValue], memory: KernelMemory) -> set[SSAValue]:
+def _recomputed(plan: LoopNestPlan, read: Read, own: set[KernelValue], memory: KernelMemory) -> set[KernelValue]:
     """The values to rematerialise for a value of another loop nest; none if it goes through memory.
 
     It does if rematerialising it reads more elements than its own.
     """
-    chain: set[SSAValue] = set()
-    leaves: set[SSAValue] = set()
+    chain: set[KernelValue] = set()
+    leaves: set[KernelValue] = set()
     stack = [read]
     while stack:
         at = stack.pop()
@@ -152,6 +148,6 @@ def _recomputed(plan: LoopNestPlan, read: Read, own: set[SSAValue], memory: Kern
         stack += kernel_op.reads
     if any(plan.op_of[v].indirect for v in chain):
         return set()
-    size = math.prod(shape_of(read.value))
-    large = [v for v in leaves if number_of(v) is None and math.prod(shape_of(v)) >= size]
+    size = read.value.size
+    large = [v for v in leaves if v.constant is None and v.size >= size]
     return chain if len(large) <= RECOMPUTED_READS else set()

@@ -19,9 +19,9 @@ from hybridc.dialects.mlir.graph_notes import PREPARATION
 from hybridc.dialects.mlir.hybrid_rt import AliasOp, LaunchOp, aliased
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.sizes import AffineIndex, Place, row_major
-from hybridc.ir.kernel import Kernel, analyse
-from hybridc.ir.loop_nest_plan import loop_axes
-from hybridc.ir.structured import is_host, loops_of_extracts, shape_of
+from hybridc.ir.kernels.kernel import Kernel, KernelValue
+from hybridc.ir.kernels.kernel_text import read_kernel
+from hybridc.ir.structured import is_host, shape_of
 
 LISTED = 3  # so many transposing kernels are named
 
@@ -29,7 +29,9 @@ LISTED = 3  # so many transposing kernels are named
 Analysis = Callable[[func.FuncOp], Kernel]
 
 
-def described_layouts(function: func.FuncOp, kernels: Mapping[str, func.FuncOp], analysed: Analysis = analyse) -> str:
+def described_layouts(
+    function: func.FuncOp, kernels: Mapping[str, func.FuncOp], analysed: Analysis = read_kernel
+) -> str:
     """A line on the layouts of a planned function's images; "" if no windows slide over any.
 
     ``analysed`` gives the analysis of a kernel, where that is known.
@@ -55,7 +57,9 @@ class Layouts:
         )
 
 
-_Array = SSAValue | tuple[int, SSAValue]  # an array of the plan, or one that a launch's loop nests make for each other
+_Array = (
+    SSAValue | tuple[int, KernelValue]
+)  # an array of the plan, or one that a launch's loop nests make for each other
 
 
 class _Visit(NamedTuple):
@@ -67,7 +71,7 @@ class _Visit(NamedTuple):
 
 
 def layouts_of(
-    function: func.FuncOp, kernels: Mapping[str, func.FuncOp], analysed: Analysis = analyse
+    function: func.FuncOp, kernels: Mapping[str, func.FuncOp], analysed: Analysis = read_kernel
 ) -> Layouts | None:
     """The layouts of a planned function's images after its preparation; None if no windows slide over any."""
     launches = [o for o in function.body.block.ops if isinstance(o, LaunchOp) and _is_listed(o, kernels)]
@@ -111,16 +115,15 @@ class _Layouts:
     )
 
     def visit(
-        self, position: int, kernel: Kernel, arrays: Mapping[SSAValue, SSAValue], strides: Mapping[SSAValue, Shape]
+        self, position: int, kernel: Kernel, arrays: Mapping[KernelValue, SSAValue], strides: Mapping[SSAValue, Shape]
     ) -> None:
         """Note what the loop nests of a launch tell. What stays inside a nest has no layout."""
         makers = {op.result: nest.position for nest in kernel.nests for op in nest.ops}
         reading = [(n.position, r.value) for n in kernel.nests for op in n.ops for r in op.reads]
         elsewhere = [{v for n, v in reading if n != nest.position} for nest in kernel.nests]
 
-        def visited(value: SSAValue, places: Sequence[Place | None]) -> _Visit:
-            array = arrays.get(value)
-            shape = shape_of(value)
+        def visited(value: KernelValue, places: Sequence[Place | None]) -> _Visit:
+            array, shape = arrays.get(value), value.shape
             steps = row_major(shape) if array is None else strides.get(array, row_major(shape))
             dims = [(_axes_in(p), s) for p, s, n in zip(places, steps, shape, strict=True) if n > 1]
             near, _ = min(dims, key=lambda dim: dim[1], default=(frozenset[int](), 0))
@@ -132,10 +135,8 @@ class _Layouts:
             written: list[_Visit] = []
             sliding = {a for op in nest.ops for r in op.reads for place in r.index for a in _sliding(place)}
             for op in nest.ops:
-                axes = loop_axes(op)
-                reads: list[tuple[SSAValue, Sequence[Place | None]]] = [(r.value, r.places) for r in op.reads]
-                for extract, loops in loops_of_extracts(op.op):
-                    reads.append((extract.tensor, [None if i is None else axes[i] for i in loops]))
+                reads: list[tuple[KernelValue, Sequence[Place | None]]] = [(r.value, r.places) for r in op.reads]
+                reads += op.extracts
                 outer = [r for r in reads if r[0] in arrays or makers.get(r[0], nest.position) != nest.position]
                 read += [visited(value, places) for value, places in outer]
                 if op.result in arrays or op.result in elsewhere[nest.position]:

@@ -53,7 +53,7 @@ from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import DType
 from hybridc.ir import structured
 from hybridc.ir.concatenated import PartOf, begins_of, part_of, unshaped, whole_of
-from hybridc.ir.kernel_notes import INPLACE, SCRATCH
+from hybridc.ir.kernels.kernel_notes import INPLACE, SCRATCH
 from hybridc.ir.structured import (
     declared_inplace_pairs,
     dtype_of,

@@ -48,7 +48,7 @@ from hybridc.dialects.operator_attribute import Shape
 from hybridc.errors import VerifyError
 from hybridc.ground.sizes import row_major
 from hybridc.ir import structured
-from hybridc.ir.kernel_notes import AXES, INPLACE, LOOP_NEST, SCRATCH
+from hybridc.ir.kernels.kernel_notes import AXES, INPLACE, LOOP_NEST, SCRATCH
 from hybridc.ir.structured import declared_inplace_pairs
 from hybridc.ir.values import functions
 

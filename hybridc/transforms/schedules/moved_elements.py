@@ -5,16 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from xdsl.dialects import arith, tensor
-from xdsl.dialects.builtin import IntegerAttr
-from xdsl.dialects.linalg import ops as linalg
-from xdsl.ir import BlockArgument, SSAValue
-
-from hybridc.ir.kernel import KernelOp, Number, number_of
-from hybridc.ir.loop_nest_plan import loop_axes
-from hybridc.ir.structured import shape_of
+from hybridc.ir.kernels.kernel import EXTRACT, INDEX, BodyArgument, BodyOp, BodyValue, KernelOp, KernelValue, number_in
+from hybridc.ir.scalars import Number
 
 Bounds = tuple[int, int]  # from the first on, to before the second
 
@@ -30,7 +24,7 @@ class Place(NamedTuple):
 class MovedArray:
     """What is moved: the ``value`` read at ``places`` where all axes are within ``bounds``, ``outside`` elsewhere."""
 
-    value: SSAValue
+    value: KernelValue
     places: tuple[Place, ...]
     bounds: Mapping[int, Bounds]
     outside: Number
@@ -38,27 +32,27 @@ class MovedArray:
 
 def moved_array(kernel_op: KernelOp) -> MovedArray | None:
     """What an op moves; None if it does anything else."""
-    block = kernel_op.op.regions[0].block
-    end = block.last_op
-    if kernel_op.kind != "elementwise" or not isinstance(end, linalg.YieldOp):
+    body = kernel_op.body
+    if kernel_op.kind != "elementwise":
         return None
-    sizes, wanted = kernel_op.extents, end.operands[0]
+    sizes, wanted = kernel_op.extents, body.result
     whole = {a: (0, sizes[a]) for a in kernel_op.axes}
-    if isinstance(wanted, BlockArgument):
-        if wanted.index >= len(kernel_op.reads) or end is not block.first_op:
+    if isinstance(wanted, BodyArgument):
+        if wanted.position >= len(kernel_op.reads) or body.steps:
             return None
-        read = kernel_op.reads[wanted.index]
+        read = kernel_op.reads[wanted.position]
         return None if read.index else MovedArray(read.value, tuple([Place(a, 0) for a in read.axes]), whole, 0.0)
-    chosen = wanted.owner
-    if not isinstance(chosen, arith.SelectOp):
+    if wanted.op != "arith.select":
         return None
-    read, outside = chosen.lhs.owner, number_of(chosen.rhs)
-    bounds = dict(whole)
-    if not isinstance(read, tensor.ExtractOp) or outside is None or not _within(kernel_op, chosen.cond, bounds):
+    condition, chosen, otherwise = wanted.operands
+    outside, bounds = number_in(otherwise), dict(whole)
+    if outside is None or not isinstance(chosen, BodyOp) or chosen.op != EXTRACT:
         return None
-    clamps = [_clamped(kernel_op, i) for i in read.indices]
+    if not _within(kernel_op, condition, bounds):
+        return None
+    table = kernel_op.tables[chosen.table]
     places: list[Place] = []
-    for clamp, size in zip(clamps, shape_of(read.tensor), strict=True):
+    for clamp, size in zip([_clamped(kernel_op, i) for i in chosen.operands], table.shape, strict=True):
         if clamp is None:
             return None
         place, least, most = clamp
@@ -66,61 +60,50 @@ def moved_array(kernel_op: KernelOp) -> MovedArray | None:
         if first < max(0, least) or last > min(size - 1, most):
             return None
         places.append(place)
-    return MovedArray(read.tensor, tuple(places), bounds, outside)
+    return MovedArray(table, tuple(places), bounds, outside)
 
 
 _Clamped = tuple[Place, float, float]  # a place, and the bounds that it is clamped to
 
 
-def _clamped(kernel_op: KernelOp, value: SSAValue) -> _Clamped | None:
+def _clamped(kernel_op: KernelOp, value: BodyValue) -> _Clamped | None:
     """An index as that of an axis plus an offset, and what it is clamped to."""
-    op: Any = value.owner
-    match op:
-        case linalg.IndexOp():
-            return Place(loop_axes(kernel_op)[op.dim.value.data], 0), -math.inf, math.inf
-        case arith.IndexCastOp():
-            return _clamped(kernel_op, op.operands[0])
-        case arith.AddiOp() | arith.SubiOp() | arith.MaxSIOp() | arith.MinSIOp():
-            integer, clamped = _integer(op.operands[1]), _clamped(kernel_op, op.operands[0])
-        case _:
-            return None
-    if integer is None or clamped is None:
+    if not isinstance(value, BodyOp):
+        return None
+    if value.op == INDEX:
+        return Place(kernel_op.loops[value.loop], 0), -math.inf, math.inf
+    if value.op == "arith.index_cast":
+        return _clamped(kernel_op, value.operands[0])
+    if value.op not in ("arith.addi", "arith.subi", "arith.maxsi", "arith.minsi"):
+        return None
+    integer, clamped = number_in(value.operands[1]), _clamped(kernel_op, value.operands[0])
+    if not isinstance(integer, int) or clamped is None:
         return None
     (axis, offset), least, most = clamped
-    match op:
-        case arith.MaxSIOp():
+    match value.op:
+        case "arith.maxsi":
             return clamped[0], max(least, integer), max(most, integer)
-        case arith.MinSIOp():
+        case "arith.minsi":
             return clamped[0], min(least, integer), min(most, integer)
         case _:
-            by = integer if isinstance(op, arith.AddiOp) else -integer
+            by = integer if value.op == "arith.addi" else -integer
             return Place(axis, offset + by), least + by, most + by
 
 
-def _within(kernel_op: KernelOp, condition: SSAValue, bounds: dict[int, Bounds]) -> bool:
+def _within(kernel_op: KernelOp, condition: BodyValue, bounds: dict[int, Bounds]) -> bool:
     """Narrow the bounds to where a condition holds; False if it is no conjunction of bounds."""
-    op = condition.owner
-    if isinstance(op, arith.AndIOp):
-        return all(_within(kernel_op, operand, bounds) for operand in op.operands)
-    if not isinstance(op, arith.CmpiOp):
+    if not isinstance(condition, BodyOp):
         return False
-    clamped, integer = _clamped(kernel_op, op.lhs), _integer(op.rhs)
-    if clamped is None or integer is None or clamped[1:] != (-math.inf, math.inf):
+    if condition.op == "arith.andi":
+        return all(_within(kernel_op, operand, bounds) for operand in condition.operands)
+    if condition.op not in ("arith.cmpi sge", "arith.cmpi slt"):
+        return False
+    clamped, integer = _clamped(kernel_op, condition.operands[0]), number_in(condition.operands[1])
+    if clamped is None or not isinstance(integer, int) or clamped[1:] != (-math.inf, math.inf):
         return False
     (axis, offset), (low, high) = clamped[0], bounds[clamped[0].axis]
-    match arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]:
-        case "sge":
-            bounds[axis] = (max(low, integer - offset), high)
-        case "slt":
-            bounds[axis] = (low, min(high, integer - offset))
-        case _:
-            return False
+    if condition.op == "arith.cmpi sge":
+        bounds[axis] = (max(low, integer - offset), high)
+    else:
+        bounds[axis] = (low, min(high, integer - offset))
     return True
-
-
-def _integer(value: SSAValue) -> int | None:
-    """A constant integer."""
-    op = value.owner
-    if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
-        return op.value.value.data
-    return None

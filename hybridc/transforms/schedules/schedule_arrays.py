@@ -14,17 +14,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
-from xdsl.dialects import arith
-from xdsl.ir import SSAValue
-
 from hybridc.dialects.math.reduction import LONG_COLUMN
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import DType, is_float
 from hybridc.ground.machine import CHUNKS, NOMINAL
 from hybridc.ir.costs import ONE_TILE
-from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest, Read, constant_as, number_of
+from hybridc.ir.kernels.kernel import Axes, Kernel, KernelOp, KernelValue, LoopNest, Read
 from hybridc.ir.loop_nest_plan import LoopNestPlan, plan_tiles
-from hybridc.ir.structured import dtype_of, shape_of
+from hybridc.ir.scalars import constant_as
 from hybridc.ir.structured_builder import conversion, kind_dtype, signless
 from hybridc.ir.tiles.tile_program import (
     Address,
@@ -48,7 +45,7 @@ from hybridc.ir.tiles.tile_program import (
 )
 from hybridc.ir.tiles.tile_spec import verify
 from hybridc.options import OPTIONS
-from hybridc.transforms.schedules.schedule_kernels import BodyStatements, kind_of, start_of
+from hybridc.transforms.schedules.schedule_kernels import BodyStatements
 
 
 @dataclass(frozen=True)
@@ -105,20 +102,20 @@ class ArrayMemory:
     def __init__(self, kernel: Kernel, strided: Set[int]) -> None:
         self.shapes: dict[str, Shape] = {}
         self.dtypes: dict[str, DType] = {}
-        self.names: dict[SSAValue, str] = {}
-        self.orders: dict[SSAValue, Axes] = {}
+        self.names: dict[KernelValue, str] = {}
+        self.orders: dict[KernelValue, Axes] = {}
         self.first_stride: dict[str, int] = {}
         self.pieces: dict[str, str] = {}
         self.copies: list[tuple[str, str]] = []
         values = [*kernel.arguments, *kernel.results]
         self.strided = frozenset(values[i] for i in strided)
         for i, v in enumerate(kernel.arguments):
-            self.names[v] = self._array(f"x{i}", dtype_of(v), shape_of(v))
+            self.names[v] = self._array(f"x{i}", v.dtype, v.shape)
         for i, v in enumerate(kernel.results):
-            name = self._array(f"y{i}", dtype_of(v), shape_of(v))
-            if number_of(v) is None and v in self.names:
+            name = self._array(f"y{i}", v.dtype, v.shape)
+            if v.constant is None and v in self.names:
                 self.copies.append((name, self.names[v]))
-            elif number_of(v) is None:
+            elif v.constant is None:
                 self.names[v] = name
 
     def _array(self, name: str, dtype: DType, shape: Shape) -> str:
@@ -198,7 +195,7 @@ class _ArrayScheduler:
         loop, block = self._block(plan, rest, elements, long)
         sizes = plan.sizes
         pieces = -(-sizes[0] // block) if loop == 0 else sizes[0]
-        partial = pieces * sum(math.prod(shape_of(s.result)) for s in rest.ops if s.kind == "column")
+        partial = pieces * sum(s.result.size for s in rest.ops if s.kind == "column")
         direct = partial > machine.partial_share * total
         if direct and cost.once:
             return ArrayNest(nest.domain, contracted, program)
@@ -234,7 +231,7 @@ class _ArrayScheduler:
         """The array of a result that other loop nests read."""
         value = kernel_op.result
         if value not in self.memory.names:
-            self.memory.names[value] = self.memory.local(dtype_of(value), shape_of(value))
+            self.memory.names[value] = self.memory.local(value.dtype, value.shape)
         return self.memory.names[value]
 
     def _heir(self, nest: LoopNest, contraction: KernelOp) -> KernelOp | None:
@@ -251,10 +248,8 @@ class _ArrayScheduler:
                 or int(name[1:]) in self.updates
             ):
                 continue
-            same = dtype_of(results[int(name[1:])]) == dtype_of(contraction.result) and {*other.axes} == {
-                *contraction.axes
-            }
-            if same and last <= (nest.position, later):
+            same = results[int(name[1:])].dtype == contraction.result.dtype
+            if same and {*other.axes} == {*contraction.axes} and last <= (nest.position, later):
                 return other
         return None
 
@@ -267,7 +262,7 @@ class _ArrayScheduler:
         space = tuple(known.get(a, 1) for a in everywhere)
         plan = LoopNestPlan(nest, space, {a: a for a in everywhere}, (), everywhere, False, frozenset())
         writer = _ArrayStatements(plan, memory=self.memory)
-        dtype = dtype_of(contraction.result)
+        dtype = contraction.result.dtype
         operands = [self._operand(writer, read, dtype) for read in contraction.reads]
         axes = contraction.axes
         if contraction.result not in self.memory.names:
@@ -278,22 +273,22 @@ class _ArrayScheduler:
             else:
                 self._keep(contraction)
         over = tuple(sorted(contraction.reduced))
-        name = writer.add(TileContract, *operands, over, kind_of(contraction.result))
+        name = writer.add(TileContract, *operands, over, contraction.result.kind)
         writer.write(TileStore(name, writer.element_at(contraction.result, axes)))
         return writer.tiled(writer.statements)
 
     def _operand(self, writer: _ArrayStatements, read: Read, dtype: DType) -> str:
         """A factor; one of another dtype, or that is a scalar constant, is converted into an array of its own."""
-        kind, constant = str(signless(dtype)), number_of(read.value)
-        if constant is None and dtype_of(read.value) == dtype:
+        kind, constant = str(signless(dtype)), read.value.constant
+        if constant is None and read.value.dtype == dtype:
             return writer.read(read)
         if constant is None:
-            op = conversion(dtype_of(read.value), dtype)
+            op = conversion(read.value.dtype, dtype)
             factor = writer.add(TileMap, op, (writer.read(read),), kind)
         else:
             factor = writer.constant(constant_as(constant, dtype), kind)
         # What is read at sums of axes is converted once for each index of all of them.
-        shape = tuple(writer.plan.sizes[a] for a in read.axes) if read.index else shape_of(read.value)
+        shape = tuple(writer.plan.sizes[a] for a in read.axes) if read.index else read.value.shape
         address = writer.space.row_major(self.memory.local(dtype, shape), read.axes)
         writer.write(TileStore(factor, address))
         return writer.add(TileLoad, address, kind)
@@ -345,17 +340,17 @@ class _ArrayStatements(BodyStatements):
 
     # --- memory --------------------------------------------------------------------------------------------
 
-    def buffer(self, value: SSAValue) -> str:
+    def buffer(self, value: KernelValue) -> str:
         return self.memory.names[value]
 
-    def strides(self, value: SSAValue) -> tuple[Factor, ...]:
+    def strides(self, value: KernelValue) -> tuple[Factor, ...]:
         first = self.memory.first_stride[self.memory.names[value]]
-        return tuple(Factor(stride=first + i) for i in range(len(shape_of(value))))
+        return tuple(Factor(stride=first + i) for i in range(len(value.shape)))
 
     def address(self, read: Read) -> Address:
         return self.element_at(read.value, self.memory.orders.get(read.value, read.axes))
 
-    def element_at(self, value: SSAValue, axes: Axes) -> Address:
+    def element_at(self, value: KernelValue, axes: Axes) -> Address:
         """The element of a value whose dimensions follow axes of the loop nest."""
         merged = self.plan.axes(axes)
         if value in self.memory.strided:
@@ -370,13 +365,13 @@ class _ArrayStatements(BodyStatements):
     def _kernel_op(self, kernel_op: KernelOp) -> None:
         value = kernel_op.result
         if kernel_op.combine is not None and kernel_op.kind == "column" and self.loop is not None:
-            self._partial(kernel_op, kernel_op.combine.name, self.loop)
+            self._partial(kernel_op, kernel_op.combine.op, self.loop)
             return
         if kernel_op.combine is None:
             self.known[value] = self.body(kernel_op)
         else:
             over = self.plan.axes(kernel_op.reduced)
-            self.known[value] = self._reduced(kernel_op, kernel_op.combine.name, over, None, False)
+            self.known[value] = self._reduced(kernel_op, kernel_op.combine.op, over, None, False)
         if value in self.memory.names:
             self.write(TileStore(self.known[value], self.element_at(value, kernel_op.axes)))
 
@@ -391,9 +386,9 @@ class _ArrayStatements(BodyStatements):
         self._reduced(kernel_op, combine, over, into, any(0 < a <= loop for a in over))
 
     def _reduced(self, kernel_op: KernelOp, combine: str, over: Axes, into: Address | None, accumulates: bool) -> str:
-        kind = kind_of(kernel_op.result)
+        kind = kernel_op.result.kind
         return self.add(
-            TileReduce, combine, self.element(kernel_op), start_of(kernel_op), over, kind, 0, into, accumulates
+            TileReduce, combine, self.element(kernel_op), kernel_op.initial(), over, kind, 0, into, accumulates
         )
 
 
@@ -410,11 +405,8 @@ def _has_stride(statement: Statement) -> bool:
 
 def _is_long_column(kernel_op: KernelOp, domain: Shape) -> bool:
     """Whether an op is a floating-point sum over outer axes with more elements than should be added in sequence."""
-    floating = (
-        kernel_op.kind == "column"
-        and isinstance(kernel_op.combine, arith.AddfOp)
-        and is_float(dtype_of(kernel_op.result))
-    )
+    is_sum = kernel_op.combine is not None and kernel_op.combine.op == "arith.addf"
+    floating = is_sum and kernel_op.kind == "column" and is_float(kernel_op.result.dtype)
     is_column = floating and len(domain) - 1 not in kernel_op.reduced
     return is_column and math.prod(domain[a] for a in kernel_op.reduced) > LONG_COLUMN
 

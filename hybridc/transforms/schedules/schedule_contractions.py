@@ -11,10 +11,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from xdsl.ir import SSAValue
-
 from hybridc.ir.contraction_shape import ContractionLoops, Loop, accesses_after
-from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest, Read
+from hybridc.ir.kernels.kernel import Axes, Kernel, KernelOp, KernelValue, LoopNest, Read
 from hybridc.ir.loop_nest_plan import LoopNestPlan
 from hybridc.ir.tiles.tile_program import (
     Address,
@@ -29,7 +27,7 @@ from hybridc.ir.tiles.tile_program import (
 )
 from hybridc.ir.tiles.tile_spec import verify
 from hybridc.options import OPTIONS
-from hybridc.transforms.schedules.schedule_kernels import BodyStatements, kind_of, start_of
+from hybridc.transforms.schedules.schedule_kernels import BodyStatements
 
 
 @dataclass(frozen=True)
@@ -62,12 +60,12 @@ def schedule_loops(contraction: ContractionLoops, kernel_op: KernelOp, nest: Loo
     assert kernel_op.combine is not None
     term = body.element(kernel_op)
     carried = 0 if order.rows else len(summed)
-    rest = (summed, kind_of(kernel_op.result), carried, result, order.rows)
-    body.add(TileReduce, kernel_op.combine.name, term, start_of(kernel_op), *rest)
+    rest = (summed, kernel_op.result.kind, carried, result, order.rows)
+    body.add(TileReduce, kernel_op.combine.op, term, kernel_op.initial(), *rest)
     values = [*(r.value for r in kernel_op.reads), kernel_op.result]
     sweeps = [TileSweep((), tuple(body.before))] if body.before else []
     program = TileProgram(
-        tuple(TileBuffer(f"b{i}", kind_of(v)) for i, v in enumerate(values)),
+        tuple(TileBuffer(f"b{i}", v.kind) for i, v in enumerate(values)),
         (None,) * len(order.loops),
         parallel,
         (*sweeps, TileSweep(walk, tuple(body.statements))),
@@ -150,10 +148,10 @@ class _ContractionBody(BodyStatements):
     def affine_address(self, read: Read) -> Address:
         return self.addresses[read]
 
-    def buffer(self, value: SSAValue) -> str:
+    def buffer(self, value: KernelValue) -> str:
         raise LookupError(f"a contraction reads {value} at computed indices")
 
-    def strides(self, value: SSAValue) -> tuple[Factor, ...]:
+    def strides(self, value: KernelValue) -> tuple[Factor, ...]:
         raise LookupError(f"a contraction reads {value} at computed indices")
 
 
@@ -201,20 +199,20 @@ def epilogue_of(kernel: Kernel) -> Epilogue | None:
         if op is not nest.contraction:
             body.known[op.result] = body.body(op)
     stores = [TileStore(body.known[v], Address(f"e{i}", ())) for i, v in enumerate(kernel.results)]
-    return Epilogue((*body.before, *body.statements, *stores), tuple([kind_of(r.value) for r in arrays]))
+    return Epilogue((*body.before, *body.statements, *stores), tuple([r.value.kind for r in arrays]))
 
 
 @dataclass(eq=False)
 class _EpilogueBody(BodyStatements):
     """The statements of one element; arrays, by value and axes, have numbers in place of addresses."""
 
-    numbers: dict[tuple[SSAValue, Axes], int] = field(default_factory=dict[tuple[SSAValue, Axes], int])
+    numbers: dict[tuple[KernelValue, Axes], int] = field(default_factory=dict[tuple[KernelValue, Axes], int])
 
     def address(self, read: Read) -> Address:
         return Address(f"e{self.numbers[read.value, read.axes]}", ())
 
-    def buffer(self, value: SSAValue) -> str:
+    def buffer(self, value: KernelValue) -> str:
         raise LookupError(f"an epilogue reads {value} at computed indices")
 
-    def strides(self, value: SSAValue) -> tuple[Factor, ...]:
+    def strides(self, value: KernelValue) -> tuple[Factor, ...]:
         raise LookupError(f"an epilogue reads {value} at computed indices")

@@ -5,23 +5,15 @@
 
 from __future__ import annotations
 
-import functools
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
-
-from xdsl.dialects import arith, tensor
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
-from xdsl.dialects.linalg import ops as linalg
-from xdsl.ir import Attribute, Operation, SSAValue
+from typing import Any
 
 from hybridc.dialects.math.reduction import LONG_COLUMN
-from hybridc.dtypes import DType
 from hybridc.ground.sizes import row_major
-from hybridc.ir.kernel import KernelOp, Number, Read, constant_as, number_of
-from hybridc.ir.loop_nest_plan import LoopNestPlan, Sweep, loop_axes
-from hybridc.ir.structured import dtype_of, shape_of
-from hybridc.ir.structured_builder import operation_name, signless
+from hybridc.ir.kernels.kernel import CONSTANT, EXTRACT, INDEX, BodyOp, BodyValue, KernelOp, KernelValue, Read
+from hybridc.ir.loop_nest_plan import LoopNestPlan, Sweep
+from hybridc.ir.scalars import Number, constant_as
 from hybridc.ir.tiles.tile_program import (
     Address,
     Axes,
@@ -55,7 +47,7 @@ class BodyStatements(ABC):
     """
 
     plan: LoopNestPlan
-    known: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])  # values at these indices
+    known: dict[KernelValue, str] = field(default_factory=dict[KernelValue, str])  # values at these indices
     loaded: dict[Any, str] = field(default_factory=dict[Any, str])
     statements: list[Statement] = field(default_factory=list[Statement])
     before: list[Statement] = field(default_factory=list[Statement])
@@ -67,11 +59,11 @@ class BodyStatements(ABC):
     prefix: str = ""  # of the names of values
 
     @abstractmethod
-    def buffer(self, value: SSAValue) -> str:
+    def buffer(self, value: KernelValue) -> str:
         """The name of the buffer of a value."""
 
     @abstractmethod
-    def strides(self, value: SSAValue) -> tuple[Factor, ...]:
+    def strides(self, value: KernelValue) -> tuple[Factor, ...]:
         """The strides of a value's dimensions."""
 
     @abstractmethod
@@ -112,9 +104,8 @@ class BodyStatements(ABC):
     def read(self, read: Read) -> str:
         """The name of a loaded element."""
         value, plan = read.value, self.plan
-        constant = number_of(value)
-        if constant is not None:
-            return self.constant(constant_as(constant, dtype_of(value)), kind_of(value))
+        if value.constant is not None:
+            return self.constant(constant_as(value.constant, value.dtype), value.kind)
         if value in self.known:
             return self.known[value]
         if value in plan.rematerialized:
@@ -123,7 +114,7 @@ class BodyStatements(ABC):
         key = (value, address, self.on)  # a value written in place has the address of another
         if key not in self.loaded:
             varies = bool({*address.axes} & {*self.axes})
-            self.loaded[key] = self.add(TileLoad, address, kind_of(value), self.on, varies=varies)
+            self.loaded[key] = self.add(TileLoad, address, value.kind, self.on, varies=varies)
         if value in plan.op_of:
             self.known[value] = self.loaded[key]
         return self.loaded[key]
@@ -140,82 +131,45 @@ class BodyStatements(ABC):
     def element(self, kernel_op: KernelOp) -> str:
         """The element that a reduction combines with its accumulator."""
         assert kernel_op.combine is not None
-        out = kernel_op.op.regions[0].block.args[-1]
-        (operand,) = (v for v in kernel_op.combine.operands if v is not out)
+        sofar = kernel_op.body.arguments[-1]
+        (operand,) = (v for v in kernel_op.combine.operands if v is not sofar)
         return self.body(kernel_op, operand)
 
-    def body(self, kernel_op: KernelOp, wanted: SSAValue | None = None) -> str:
-        """Emit the body of an op; the name of the yielded value, or of ``wanted``, a value inside it."""
-        block = kernel_op.op.regions[0].block
-        values: dict[SSAValue, str] = {}
-        for arg, read in zip(block.args, kernel_op.reads, strict=False):
-            if arg.first_use is not None:
-                values[arg] = self.read(read)
-        out, end = block.args[-1], block.last_op
-        assert end is not None
-        if (
-            kernel_op.combine is None and out.first_use is not None
-        ):  # the initial value is the result of an empty reduction
-            values[out] = self.constant(start_of(kernel_op), kind_of(kernel_op.result))
-        for op in block.ops:
-            if op is not end and op is not kernel_op.combine:
-                values[op.results[0]] = self._operation(kernel_op, op, values)
-        return self._value(end.operands[0] if wanted is None else wanted, values)
+    def body(self, kernel_op: KernelOp, wanted: BodyValue | None = None) -> str:
+        """Emit the body of an op; the name of the value that it yields, or of ``wanted``, a value inside it."""
+        body, values = kernel_op.body, dict[BodyValue, str]()
+        *arguments, sofar = body.arguments
+        for argument, read in zip(arguments, kernel_op.reads, strict=True):
+            if not argument.unused:
+                values[argument] = self.read(read)
+        if kernel_op.combine is None and not sofar.unused:  # the initial value is the result of an empty reduction
+            values[sofar] = self.constant(kernel_op.initial(), kernel_op.result.kind)
+        for step in body.steps:
+            if step is not kernel_op.combine:
+                values[step] = self._step(kernel_op, step, values)
+        return self._value(body.result if wanted is None else wanted, values)
 
-    def _value(self, value: SSAValue, values: dict[SSAValue, str]) -> str:
+    def _value(self, value: BodyValue, values: dict[BodyValue, str]) -> str:
         """The name of a value of a body; a constant may be outside of it."""
         if value not in values:
-            owner = value.owner
-            assert isinstance(owner, arith.ConstantOp), f"{value} is no constant"
-            values[value] = self.constant(_literal(owner.value), _kind_name(value.type))
+            assert isinstance(value, BodyOp), f"{value} is no constant"
+            values[value] = self.constant(value.constant, value.kind)
         return values[value]
 
-    def _operation(self, kernel_op: KernelOp, op: Operation, values: dict[SSAValue, str]) -> str:
-        kind = _kind_name(op.results[0].type)
-        match op:
-            case arith.ConstantOp():
-                return self.constant(_literal(op.value), kind)
-            case linalg.IndexOp():
-                axis = self.plan.merged[loop_axes(kernel_op)[op.dim.value.data]]
-                return self.once(TileIndex, axis, "index", self.on, varies=axis in self.axes)
-            case tensor.ExtractOp():
-                terms = tuple(zip((self._value(i, values) for i in op.indices), self.strides(op.tensor), strict=True))
-                varies = any(name in self.varying for name, _ in terms)
-                return self.once(TileGather, self.buffer(op.tensor), terms, kind, varies=varies)
-            case _:
-                operands = tuple(self._value(v, values) for v in op.operands)
-                varies = any(v in self.varying for v in operands)
-                name = operation_name(op)
-                return self.once(TileMap, name, operands, kind, self.rough and name == "math.exp", varies=varies)
-
-
-def start_of(kernel_op: KernelOp) -> Number:
-    """The initial value of a reduction, as its result's dtype holds it."""
-    start = number_of(kernel_op.op.operands[-1])
-    assert start is not None, "a reduction begins with a scalar"
-    return constant_as(start, dtype_of(kernel_op.result))
-
-
-def kind_of(value: SSAValue) -> str:
-    """The name of a value's element type."""
-    return kind_of_dtype(dtype_of(value))
-
-
-@functools.lru_cache(64)
-def kind_of_dtype(dtype: DType) -> str:
-    """The name of an element type."""
-    return str(signless(dtype))
-
-
-def _literal(value: Any) -> Number:
-    if isinstance(value, DenseIntOrFPElementsAttr):
-        return cast(Number, value.get_values()[0])
-    return bool(value.value.data) if str(value.type) == "i1" else value.value.data
-
-
-@functools.lru_cache(64)
-def _kind_name(element: Attribute) -> str:
-    return str(element)
+    def _step(self, kernel_op: KernelOp, step: BodyOp, values: dict[BodyValue, str]) -> str:
+        operands = [self._value(v, values) for v in step.operands]
+        varies = any(name in self.varying for name in operands)
+        if step.op == CONSTANT:
+            return self.constant(step.constant, step.kind)
+        if step.op == INDEX:
+            axis = self.plan.merged[kernel_op.loops[step.loop]]
+            return self.once(TileIndex, axis, step.kind, self.on, varies=axis in self.axes)
+        if step.op == EXTRACT:
+            table = kernel_op.tables[step.table]
+            terms = tuple(zip(operands, self.strides(table), strict=True))
+            return self.once(TileGather, self.buffer(table), terms, step.kind, varies=varies)
+        rough = self.rough and step.op == "math.exp"
+        return self.once(TileMap, step.op, tuple(operands), step.kind, rough, varies=varies)
 
 
 # --- the schedule -----------------------------------------------------------------------------------------------------
@@ -238,14 +192,14 @@ class LoopNestMemory:
     which costs it a second copy of the loop.
     """
 
-    values: tuple[tuple[SSAValue, ...], ...]
-    parts: tuple[SSAValue, ...] = ()
-    strided: tuple[SSAValue, ...] = ()
-    rows: frozenset[SSAValue] = frozenset()
+    values: tuple[tuple[KernelValue, ...], ...]
+    parts: tuple[KernelValue, ...] = ()
+    strided: tuple[KernelValue, ...] = ()
+    rows: frozenset[KernelValue] = frozenset()
 
-    def stride_count(self, value: SSAValue) -> int:
+    def stride_count(self, value: KernelValue) -> int:
         """How many strides of a value are arguments."""
-        return len(shape_of(value)) - (value in self.rows)
+        return len(value.shape) - (value in self.rows)
 
 
 def schedule(plan: LoopNestPlan, memory: LoopNestMemory) -> TileProgram:
@@ -259,21 +213,21 @@ def schedule(plan: LoopNestPlan, memory: LoopNestMemory) -> TileProgram:
 @dataclass(eq=False)
 class _TileScheduler(BodyStatements):
     memory: LoopNestMemory = field(default_factory=lambda: LoopNestMemory(()))
-    places: dict[SSAValue, Address] = field(default_factory=dict[SSAValue, Address])  # of what the nest makes
-    buffers: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
-    steps: dict[SSAValue, tuple[Factor, ...]] = field(default_factory=dict[SSAValue, tuple[Factor, ...]])
+    places: dict[KernelValue, Address] = field(default_factory=dict[KernelValue, Address])  # of what the nest makes
+    buffers: dict[KernelValue, str] = field(default_factory=dict[KernelValue, str])
+    steps: dict[KernelValue, tuple[Factor, ...]] = field(default_factory=dict[KernelValue, tuple[Factor, ...]])
 
     def run(self) -> TileProgram:
         """The program."""
         plan = self.plan
-        buffers = [TileBuffer(f"b{i}", kind_of(group[0])) for i, group in enumerate(self.memory.values)]
-        buffers += [TileBuffer(f"p{i}", kind_of(v), pieces=True) for i, v in enumerate(self.memory.parts)]
+        buffers = [TileBuffer(f"b{i}", group[0].kind) for i, group in enumerate(self.memory.values)]
+        buffers += [TileBuffer(f"p{i}", v.kind, pieces=True) for i, v in enumerate(self.memory.parts)]
         self.program = TileProgram(
             tuple(buffers),
             tuple([None if a in plan.dynamic else n for a, n in enumerate(plan.sizes)]),
             plan.parallel,
             (),
-            tuple(TileScratch(f"t{i}", kind_of(v), self._kept_axes(v)) for i, v in enumerate(plan.scratch)),
+            tuple(TileScratch(f"t{i}", v.kind, self._kept_axes(v)) for i, v in enumerate(plan.scratch)),
             sum(map(self.memory.stride_count, self.memory.strided)),
             plan.shared,
             plan.tiled,
@@ -294,7 +248,7 @@ class _TileScheduler(BodyStatements):
     def _place(self) -> None:
         """Say where values are."""
         first = 0
-        strides: dict[SSAValue, tuple[Factor, ...]] = {}
+        strides: dict[KernelValue, tuple[Factor, ...]] = {}
         for value in self.memory.strided:
             count = self.memory.stride_count(value)
             steps = [Factor(stride=first + i) for i in range(count)]
@@ -303,7 +257,7 @@ class _TileScheduler(BodyStatements):
         for i, group in enumerate(self.memory.values):
             for value in group:
                 self.buffers[value] = f"b{i}"
-                known = tuple(Factor(n) for n in row_major(shape_of(value)))
+                known = tuple(Factor(n) for n in row_major(value.shape))
                 self.steps[value] = strides.get(value, known)
                 if value in self.plan.op_of:
                     self.places[value] = self._element_at(value, self.plan.op_of[value].axes)
@@ -313,13 +267,13 @@ class _TileScheduler(BodyStatements):
         for i, value in enumerate(self.plan.scratch):
             self.places[value] = self.program.row_major(f"t{i}", self._kept_axes(value))
 
-    def _kept_axes(self, value: SSAValue) -> Axes:
+    def _kept_axes(self, value: KernelValue) -> Axes:
         return tuple(a for a in self.plan.axes(self.plan.op_of[value].axes) if a in self.plan.inner)
 
-    def buffer(self, value: SSAValue) -> str:
+    def buffer(self, value: KernelValue) -> str:
         return self.buffers[value]
 
-    def strides(self, value: SSAValue) -> tuple[Factor, ...]:
+    def strides(self, value: KernelValue) -> tuple[Factor, ...]:
         return self.steps[value]
 
     def address(self, read: Read) -> Address:
@@ -327,7 +281,7 @@ class _TileScheduler(BodyStatements):
             return self.places[read.value]
         return self._element_at(read.value, read.axes)
 
-    def _element_at(self, value: SSAValue, axes: Axes) -> Address:
+    def _element_at(self, value: KernelValue, axes: Axes) -> Address:
         """The element of an argument or result whose dimensions follow these axes of the loop nest."""
         merged = self.plan.axes(axes)
         if value not in self.memory.strided:
@@ -357,7 +311,7 @@ class _TileScheduler(BodyStatements):
 
     def _kernel_op(self, kernel_op: KernelOp) -> None:
         if kernel_op.combine is not None:
-            self._reduction(kernel_op, kernel_op.combine.name)
+            self._reduction(kernel_op, kernel_op.combine.op)
             return
         name = self.known[kernel_op.result] = self.body(kernel_op)
         if kernel_op.result in self.places:
@@ -375,8 +329,8 @@ class _TileScheduler(BodyStatements):
             return
         element = self.element(kernel_op)
         short = not plan.dynamic & {*reduced} and plan.extent(reduced) <= SHORT
-        rest = (over, kind_of(kernel_op.result), carried, into, accumulates, short)
-        name = self.add(TileReduce, combine, element, start_of(kernel_op), *rest, varies=bool(axes))
+        rest = (over, kernel_op.result.kind, carried, into, accumulates, short)
+        name = self.add(TileReduce, combine, element, kernel_op.initial(), *rest, varies=bool(axes))
         if not accumulates and {*axes} <= {*over}:
             self.varying.discard(name)
             self.known[kernel_op.result] = name

@@ -30,9 +30,8 @@ from hybridc.ir.contraction_shape import (
     multiplied,
 )
 from hybridc.ir.costs import LONG, PARTS, matmul_time
-from hybridc.ir.kernel import Axes, Kernel, KernelOp, Read, number_of
+from hybridc.ir.kernels.kernel import Axes, Kernel, KernelOp, Read
 from hybridc.ir.planned import Strides
-from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.ir.tiles.tile_program import (
     Address,
     Factor,
@@ -49,7 +48,6 @@ from hybridc.ir.tiles.tile_spec import verify
 from hybridc.options import OPTIONS
 from hybridc.transforms.schedules.loop_machine import Registers
 from hybridc.transforms.schedules.schedule_contractions import TOTAL, Epilogue, epilogue_of
-from hybridc.transforms.schedules.schedule_kernels import kind_of
 from hybridc.transforms.schedules.schedule_moves import MoveSchedule, combination_of, copy_of, schedule_copy
 
 _DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
@@ -166,9 +164,9 @@ def keeps_sums_in_registers(kernel: Kernel, vectors: Registers | None) -> bool:
     left, right = [{*r.axes} for r in kernel_op.reads]
     # Lanes are of the last axis, or of it and the one before: their sizes are the same at all others.
     last = next((i for i in (1, 2) if {*kernel_op.axes[-i:]} & left & right), 0)
-    if not last or any(is_size(n) for n in shape_of(kernel_op.result)[-last:]):
+    if not last or any(is_size(n) for n in kernel_op.result.shape[-last:]):
         return False
-    loops = _loops_of(kernel, [row_major(shape_of(v)) for v in (*kernel.arguments, *kernel.results)], vectors)
+    loops = _loops_of(kernel, [row_major(v.shape) for v in (*kernel.arguments, *kernel.results)], vectors)
     # Operands may be copied before, but no result after.
     return loops is not None and loops.pieces == 1 and loops.lanes.copies[2] is None
 
@@ -177,16 +175,12 @@ def _loops_of(kernel: Kernel, strides: Sequence[Strides], vectors: Registers | N
     """The loops of a contraction group by group; None if it is none, or vectors do not fit."""
     kernel_op = kernel.nests[0].contraction
     assert kernel_op is not None, "a kernel of a contraction"
-    dtype = dtype_of(kernel_op.result)
+    dtype = kernel_op.result.dtype
     if vectors is None or dtype not in _DTYPES or multiplied(kernel_op) != (dtype, dtype):
         return None
     values = [*kernel.arguments, *kernel.results]
     used = [*kernel_op.reads, *accesses_after(kernel)]
-    if (
-        number_of(kernel_op.op.operands[-1]) != 0
-        or not all(kernel_op.extents.values())
-        or len({r.value for r in used[:3]} & {*values}) < 3
-    ):
+    if kernel_op.start != 0 or not all(kernel_op.extents.values()) or len({r.value for r in used[:3]} & {*values}) < 3:
         return None
     places = [strides[values.index(r.value)] for r in used]
     lanes = _lanes_of(kernel_op, places[:3], vectors.lanes(dtype))
@@ -264,11 +258,11 @@ def _arranged(kernel_op: KernelOp, strides: Sequence[Strides], group: int, inner
     result, whole = dict(zip(kernel_op.axes, strides[2], strict=True)), None
     last = (group,) if inner is None else (group, inner)
     if not _is_contiguous(result, last, sizes):
-        if strides[2] != row_major(shape_of(kernel_op.result)):
+        if strides[2] != row_major(kernel_op.result.shape):
             return None
         order = [*(axis for axis in kernel_op.axes if axis not in last), *last]
         result = dict(zip(order, row_major(tuple([sizes[axis] for axis in order])), strict=True))
-        whole = CopiedArray(shape_of(kernel_op.result), tuple(result[axis] for axis in kernel_op.axes))
+        whole = CopiedArray(kernel_op.result.shape, tuple(result[axis] for axis in kernel_op.axes))
     width = 1 if inner is None else sizes[inner]
     return Lanes(group, inner, width, (a.lane, b.lane), (a.along, b.along, result), (a.copy, b.copy, whole))
 
@@ -288,7 +282,7 @@ def _arranged_operand(
     order = _order(read, own)
     if order is None:
         return None
-    shape = shape_of(read.value)
+    shape = read.value.shape
     copy = CopiedArray(tuple(shape[i] for i in order), tuple(strides[i] for i in order))
     to = dict(zip(order, row_major(copy.shape), strict=True))
     return _LaneOperand(None if is_full else Lane(None, 1), read.along([to[i] for i in range(len(order))]), copy)
@@ -357,8 +351,8 @@ class _LaneLoops:
     ) -> None:
         self.kernel_op, self.lanes, self.epilogue = kernel_op, lanes, epilogue
         self.sizes = kernel_op.extents
-        self.dtype, self.stored = dtype_of(kernel_op.result), dtype_of(used[2].value)
-        self.kinds = [kind_of(r.value) for r in used]
+        self.dtype, self.stored = kernel_op.result.dtype, used[2].value.dtype
+        self.kinds = [r.value.kind for r in used]
         self.width = vectors.lanes(self.dtype)
         # Two vectors beside each other share what is the same in all of their lanes.
         size, beside = self.sizes[lanes.group], (2, 1) if Lane(None, 0) in lanes.operands else (1,)
@@ -441,7 +435,7 @@ class _LaneLoops:
         outputs = math.prod(self.sizes[a] for a in self.kernel_op.axes)
         if terms < LONG or outputs > terms * PARTS or self.epilogue is not None or not self._is_dense(outputs):
             return 1, rows
-        read = self.dtype.itemsize * max(math.prod(shape_of(r.value)) for r in self.kernel_op.reads)
+        read = self.dtype.itemsize * max(r.value.size for r in self.kernel_op.reads)
         wanted = max(PARTS, terms // LONG, min(_MOST_PIECES, read // (NOMINAL.second // 4)))
         piece = max(1, rows // min(rows, wanted))
         return -(-rows // piece), piece

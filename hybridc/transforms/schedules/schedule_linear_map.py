@@ -8,14 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hybridc.dtypes import element_kind
 from hybridc.ir.contraction_shape import LinearMap, Loop, Matrix, coalesced_loops
 from hybridc.ir.costs import SAME_SET, copy_time
 from hybridc.ir.planned import Strides
-from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.ir.tiles.tile_program import Address, Factor, TileBuffer, TileProgram, TileSweep
 from hybridc.transforms.schedules.loop_machine import Registers
 from hybridc.transforms.schedules.program_builder import ProgramBuilder
-from hybridc.transforms.schedules.schedule_kernels import kind_of_dtype
 from hybridc.transforms.schedules.schedule_moves import MoveSchedule
 
 # Values by their indices along the axes of the matrices.
@@ -24,7 +23,7 @@ Values = Mapping[tuple[int, ...], str]
 
 def schedule_linear_map(linear_map: LinearMap, strides: Sequence[Strides], vectors: Registers | None) -> MoveSchedule:
     """The schedule of a linear map; ``strides``, in elements, are those of what it reads, and of its result."""
-    kernel_op, dtype = linear_map.kernel_op, dtype_of(linear_map.kernel_op.result)
+    kernel_op, dtype = linear_map.kernel_op, linear_map.kernel_op.result.dtype
     source = linear_map.read.along(strides[0])
     target = dict(zip(kernel_op.axes, strides[1], strict=True))
     size = kernel_op.extents
@@ -41,9 +40,9 @@ def schedule_linear_map(linear_map: LinearMap, strides: Sequence[Strides], vecto
     numbers = (*(x.size for x in around), along.size, *steps, *(n for x in around for n in (x.a or 0, x.c or 0)))
     extent = math.prod(loop.size for loop in around)
     read = math.prod(m.numbers.shape[1] for m in linear_map.matrices) * extent * along.size
-    work = copy_time((read + math.prod(shape_of(kernel_op.result))) * dtype.itemsize)
+    work = copy_time((read + kernel_op.result.size) * dtype.itemsize)
     apart = any(target[m.row] * dtype.itemsize >= SAME_SET for m in linear_map.matrices)
-    form = LinearMapForm(matrices, kind_of_dtype(dtype), lanes, len(around), apart)
+    form = LinearMapForm(matrices, element_kind(dtype), lanes, len(around), apart)
     return MoveSchedule(form, numbers, extent, work)
 
 

@@ -15,18 +15,17 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from hybridc.dialects.operator_attribute import DType, Shape
+from hybridc.dtypes import element_kind
 from hybridc.ground.machine import machine
 from hybridc.ground.sizes import row_major
 from hybridc.ir.costs import SQUARE, copy_time
-from hybridc.ir.kernel import Kernel, KernelOp, Number, constant_as
+from hybridc.ir.kernels.kernel import Kernel, KernelOp
 from hybridc.ir.planned import Strides
-from hybridc.ir.structured import dtype_of, shape_of
-from hybridc.ir.structured_builder import operation_name
+from hybridc.ir.scalars import Number, constant_as
 from hybridc.ir.tiles.tile_program import Address, Factor, Statement, TileBuffer, TileCombine, TileProgram, TileSweep
 from hybridc.transforms.schedules.loop_machine import Registers
 from hybridc.transforms.schedules.moved_elements import moved_array
 from hybridc.transforms.schedules.program_builder import ProgramBuilder
-from hybridc.transforms.schedules.schedule_kernels import kind_of_dtype, start_of
 
 # The elements of a row of a contiguous array; the least axes that code of fills has, and that of moves.
 ROW, _FILLED, _MOVED = 4096, 3, 4
@@ -111,20 +110,20 @@ def move_of(kernel: Kernel, strides: Mapping[int, Strides]) -> Move | None:
     if moved is None or len(kernel.arguments) != 1 or len(kernel.results) != 1:
         return None
     (kernel_op,), result = kernel.ops, kernel.results[0]
-    if moved.value is not kernel.arguments[0] or kernel_op.result is not result:
+    if moved.value != kernel.arguments[0] or kernel_op.result != result:
         return None
     dims = {place.axis: i for i, place in enumerate(moved.places)}
     if len(dims) != len(moved.places) or {*dims} != {*kernel_op.axes}:
         return None
-    source = strides.get(0) or row_major(shape_of(moved.value))
-    target = strides.get(1) or row_major(shape_of(result))
+    source = strides.get(0) or row_major(moved.value.shape)
+    target = strides.get(1) or row_major(result.shape)
     first = sum(place.offset * step for place, step in zip(moved.places, source, strict=True))
     sizes = kernel_op.extents
     axes = [
         MovedAxis(sizes[a], source[dims[a]], step, *moved.bounds[a])
         for a, step in zip(kernel_op.axes, target, strict=True)
     ]
-    return Move(dtype_of(result), tuple(axes), first, moved.outside)
+    return Move(result.dtype, tuple(axes), first, moved.outside)
 
 
 def copy_of(dtype: DType, shape: Shape, strides: Strides) -> Move:
@@ -387,7 +386,7 @@ def schedule_transposition(move: Move, vectors: Registers | None) -> MoveSchedul
     sizes = (*(a.size for a in outer), strips, along.size, down.size)
     steps = [n for a in outer for n in a[1:]]
     numbers = (*sizes, width, move.first, along.low, along.high, down.source, along.target, *steps)
-    form = TranspositionForm(kind_of_dtype(move.dtype), lanes, len(outer), float(move.outside))
+    form = TranspositionForm(element_kind(move.dtype), lanes, len(outer), float(move.outside))
     return MoveSchedule(form, numbers, math.prod(sizes[:-2]), work)
 
 
@@ -441,14 +440,14 @@ def combination_of(kernel_op: KernelOp, count: int) -> MoveSchedule:
     """The schedule of combining ``count`` partial results of a reduction."""
     result, combine = kernel_op.result, kernel_op.combine
     assert combine is not None, "a reduction"
-    size = math.prod(shape_of(result))
+    size = result.size
     work = size * count * machine().costs.operation
-    return schedule_combination(operation_name(combine), start_of(kernel_op), dtype_of(result), size, count, work)
+    return schedule_combination(combine.op, kernel_op.initial(), result.dtype, size, count, work)
 
 
 def schedule_combination(op: str, start: Number, dtype: DType, size: int, count: int, work: float) -> MoveSchedule:
     """The schedule of combining ``count`` partial results of ``size`` elements each."""
-    return MoveSchedule(CombinationForm(op, start, kind_of_dtype(dtype)), (size, count), size, work, 64)
+    return MoveSchedule(CombinationForm(op, start, element_kind(dtype)), (size, count), size, work, 64)
 
 
 @dataclass(frozen=True)

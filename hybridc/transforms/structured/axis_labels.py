@@ -10,7 +10,8 @@ from xdsl.dialects import arith
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, Operation, SSAValue
 
-from hybridc.ir.kernel import FLOAT_CASTS, number_of
+from hybridc.ir.scalars import FLOAT_CASTS
+from hybridc.ir.structured import number_of
 from hybridc.transforms.structured.loop_groups import LoopGroup, OperationLoops, operation_loops
 
 Labels = tuple[Hashable, ...]
@@ -106,7 +107,7 @@ class Factors:
             return Counter([(read, self.axes.reads(op, index))])
         if isinstance(maker, linalg.IndexOp):
             return Counter([("index", self.axes.labels(op, [maker.dim.value.data]))])
-        if isinstance(maker, FLOAT_CASTS):
+        if maker.name in FLOAT_CASTS:
             return self._inner(op, maker.operands[0])
         if isinstance(maker, arith.MulfOp):
             return self._inner(op, maker.operands[0]) + self._inner(op, maker.operands[1])

@@ -26,8 +26,7 @@ from hybridc.dialects.mlir.graph_notes import OPERATOR
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import FLOAT32
-from hybridc.ir.kernel import number_of
-from hybridc.ir.structured import affine_operands, dtype_of, loop_sizes, places_of, root, shape_of
+from hybridc.ir.structured import affine_operands, dtype_of, loop_sizes, number_of, places_of, root, shape_of
 from hybridc.ir.structured_builder import Builder, Element, ScalarBuilder, Tensor
 from hybridc.ir.values import functions
 from hybridc.transforms.memory.hoist_preparation import prepared_values

@@ -3,7 +3,7 @@
 An attention is a contraction (the scores), elementwise operations and row reductions of it, and a contraction of what
 these make (the weights) along the axis that they reduce. The kernel of all that is data: one loop nest for each
 contraction, one for what is between them, over a grid of batches and rows that targets walk tile by tile
-(:mod:`hybridc.ir.grid_kernel`). Only what can be computed in blocks of rows and keys is fused
+(:mod:`hybridc.ir.kernels.grid_kernel`). Only what can be computed in blocks of rows and keys is fused
 (:mod:`hybridc.ir.attention`). No operation is asked for its name.
 
 What is between the contractions may read arrays, such as masks. A mask that elementwise operations make from much less
@@ -23,7 +23,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import arith, func
+from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -34,9 +34,8 @@ from hybridc.ground.cached import cached_property
 from hybridc.ir.attention import attention_of
 from hybridc.ir.concatenated import RESHAPES, unshaped
 from hybridc.ir.costs import PARTS
-from hybridc.ir.kernel import FLOAT_CASTS, byte_count
-from hybridc.ir.kernel_notes import ATTENTION
-from hybridc.ir.structured import indirect_operands, shape_of
+from hybridc.ir.scalars import FLOAT_CASTS
+from hybridc.ir.structured import byte_count, indirect_operands, shape_of
 from hybridc.ir.values import functions, volume
 from hybridc.transforms.structured.axis_labels import AxisLabels, Factors
 from hybridc.transforms.structured.contraction_chains import (
@@ -111,7 +110,7 @@ class FuseAttention(ModulePass):
         kernel = _BackwardKernel(attention, saved, recomputes).build(copies)
         copies.drop()
         # Of weights that are given each point of the grid takes one thread.
-        if kernel is not None and not (self._fits(kernel) if recomputes else kernel.analysis.grid_size >= PARTS):
+        if kernel is not None and not (self._fits(kernel) if recomputes else kernel.kernel.grid_size >= PARTS):
             kernel = None
         if kernel is not None:
             kernel.call(outliner, saved.backward)
@@ -120,7 +119,7 @@ class FuseAttention(ModulePass):
         return kernel is not None
 
     def _fits(self, kernel: OutlinedKernel) -> bool:
-        known = attention_of(kernel.analysis)
+        known = attention_of(kernel.kernel)
         return known is not None and known.row <= self.row
 
 
@@ -159,7 +158,7 @@ class _Attention:
     @property
     def to_output(self) -> list[Operation]:
         """The operations that make the result of weights: the sum by them, and its rounding, if that is next."""
-        return [self.last, *(op for op in self.epilogue[:1] if all(isinstance(s, FLOAT_CASTS) for s in steps_of(op)))]
+        return [self.last, *(op for op in self.epilogue[:1] if all(s.name in FLOAT_CASTS for s in steps_of(op)))]
 
     @property
     def statistics(self) -> list[SSAValue]:
@@ -187,7 +186,7 @@ class _Attention:
             follow_keys = [r for i in (0, 1) if keys & {*axes.result(first[0])} <= {*(r := axes.reads(first[0], i))}]
             values = axes.reads(last[0], 1 - [*self.last.operands].index(self.weights))
             rows = {*axes.result(whole)} - {*keys, *follow_keys[0], *values} if follow_keys else set[Hashable]()
-            _note(kernel, axes, whole, rows, keys)
+            kernel = _noted(kernel, axes, whole, rows, keys)
         return kernel
 
 
@@ -199,11 +198,10 @@ def _attentions(last: Operation) -> Iterable[_Attention]:
                 yield _Attention(scores, tuple(middle), last, weights)
 
 
-def _note(kernel: OutlinedKernel, axes: AxisLabels, whole: Operation, *sides: set[Hashable]) -> None:
-    """Note which axes of the result of an operation are rows of an attention, and which are keys."""
+def _noted(kernel: OutlinedKernel, axes: AxisLabels, whole: Operation, *sides: set[Hashable]) -> OutlinedKernel:
+    """The kernel as an attention: it says which axes of an operation's result are rows, and which are keys."""
     labels = axes.result(whole)
-    sides_of = [tuple(i for i, a in enumerate(labels) if a in side) for side in sides]
-    ATTENTION.put(kernel.analysis.function, sides_of)
+    return kernel.of_attention(tuple([tuple(i for i, a in enumerate(labels) if a in side) for side in sides]))
 
 
 def _is_used(value: SSAValue, inside: set[Operation]) -> bool:
@@ -267,7 +265,7 @@ class _BackwardKernel:
         results = [copies.of[v] for v in replaced]
         kernel = OutlinedKernel.of("fused_attention_backward", axes, nests, results, replaced, inside)
         if kernel is not None and self.recomputes:
-            _note(kernel, axes, whole, *(axes.reduced(nest[0]) for _, nest in copied[:2]))
+            kernel = _noted(kernel, axes, whole, *(axes.reduced(nest[0]) for _, nest in copied[:2]))
         return kernel
 
     # --- what belongs to it --------------------------------------------------------------------------------
@@ -336,7 +334,7 @@ class _BackwardKernel:
                         include([contraction], grads)
                         include(middle, between)
         sums = [op for op in between if reduces(op)]
-        plain = all(isinstance(s, (arith.AddfOp, *FLOAT_CASTS)) for op in sums for s in steps_of(op))
+        plain = all(s.name in ("arith.addf", *FLOAT_CASTS) for op in sums for s in steps_of(op))
         if len(grads) != 1 or len(sums) != 1 or len(outputs) != 3 or not plain or outputs.keys() & grads.keys():
             return None
         return next(iter(grads)), in_block_order(between), sums[0], in_block_order(outputs)

@@ -1,11 +1,10 @@
-"""Fusion: outline groups of linalg ops as kernels, private functions that a target runs one after the other.
+"""Fusion: outline groups of linalg ops as kernels, which a target runs one after the other.
 
 :mod:`hybridc.transforms.structured.loop_groups` chooses the groups. A kernel is one group, or a contraction
 with its epilogue, or several groups that do not depend on each other: the parts of one concatenation that are made of
 nothing, as the border around an array, and, in a function that updates its arguments, updates, up to the size
-``LARGEST``. Its ops carry
-``hybrid.axes``, the axis of the domain that each of their loops is (-1 for reduction loops of contractions), and
-``hybrid.loop_nest``, the index of the domain among the kernel's ``hybrid.domains``.
+``LARGEST``. From here on a kernel is data (:mod:`hybridc.ir.kernels.kernel`); in the module it prints as a private
+function.
 
 Small results are rematerialised where that is cheaper than a kernel of its own: an elementwise result of at most
 ``SMALL`` elements that a group over ``MANY`` times as many reads is computed in that group, together with its operands
@@ -18,7 +17,6 @@ Views and host calls stay between the kernels. Equal kernels are shared.
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -26,37 +24,33 @@ from typing import Any, cast
 from xdsl.context import Context
 from xdsl.dialects import arith, func, tensor
 from xdsl.dialects.builtin import (
-    FunctionType,
     ModuleOp,
-    StringAttr,
-    TensorType,
 )
 from xdsl.dialects.linalg import ops as linalg
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.mlir.graph_notes import DONATED, OPERATOR
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.operator_attribute import Shape
-from hybridc.dtypes import DType
 from hybridc.ground.sizes import row_major
 from hybridc.ir.concatenated import RESHAPES, reshaped_strides, strides_in_whole, unshaped, whole_of
 from hybridc.ir.costs import LARGEST, MANY, SMALL
-from hybridc.ir.kernel import number_of
-from hybridc.ir.kernel_notes import AXES, DOMAINS, LOOP_NEST
+from hybridc.ir.kernels.kernel import Kernel
+from hybridc.ir.kernels.kernel_module import KernelModule
+from hybridc.ir.kernels.kernel_text import kernel_of_ops
 from hybridc.ir.structured import (
     dtype_of,
     function_called,
     indirect_operands,
     is_host,
     is_scaffold,
-    note_dtypes,
     root,
     shape_of,
 )
 from hybridc.ir.structured_builder import Builder, Element, ScalarBuilder, Tensor, first
-from hybridc.ir.values import functions, new_name, volume
+from hybridc.ir.values import functions, volume
 from hybridc.trace.trace_to_graph import identifier
 from hybridc.transforms.memory.hoist_preparation import prepared_values
 from hybridc.transforms.structured.loop_groups import LoopGroup, Partition, operation_loops
@@ -268,9 +262,7 @@ class KernelOutliner:
     """Outlines groups as kernels and calls these instead."""
 
     def __init__(self, module: ModuleOp) -> None:
-        self.module = module
-        self.kernels: dict[Any, func.FuncOp] = {}
-        self.names = {f.sym_name.data for f in functions(module)}
+        self.module = KernelModule(module)
 
     def outline(self, function: func.FuncOp, partition: Partition) -> None:
         end = function.body.block.last_op
@@ -301,33 +293,32 @@ class KernelOutliner:
         inputs = list(dict.fromkeys(v for v in operands if v.owner not in inside))
         readers = {r: [u for u in r.uses if u.operation not in inside] for op in ops for r in op.results}
         outputs = [r for r, uses in readers.items() if uses]
-        dtypes = [dtype_of(v) for v in (*inputs, *outputs)]
-        key = _structure_of(nests, inputs, outputs, dtypes)
-        kernel, location = self.kernels.get(key), fused_location(ops)
-        is_new = kernel is None
-        if kernel is None:
-            kernel = self._add(key, outline_kernel(nests, inputs, outputs, dtypes))
-        call = func.CallOp(kernel.sym_name.data, inputs, [v.type for v in outputs])
-        call.location = location
+        names = {kernel_name(nest.ops) for nest in nests}
+        name = names.pop() if len(names) == 1 else kernel_name(ops)
+        parts = [(nest.domain or (), {op: nest.axes[op] for op in nest.ops}) for nest in nests]
+        kernel = self.module.shared(kernel_of_ops(name, parts, inputs, outputs))
+        call = self.module.call(kernel, inputs, fused_location(ops))
         Rewriter.insert_op(call, InsertPoint.before(end))
         for old, new in zip(outputs, call.results, strict=True):
             new.name_hint = old.name_hint
             for use in readers[old]:
                 use.operation.operands[use.index] = new
-        if not is_new:
-            for op in reversed(ops):
-                Rewriter.erase_op(op, safe_erase=False)
+        for op in reversed(ops):
+            Rewriter.erase_op(op, safe_erase=False)
 
     def call(
-        self, kernel: func.FuncOp, operands: Sequence[SSAValue], replaced: Sequence[SSAValue], block: Block
+        self,
+        kernel: Kernel,
+        operands: Sequence[SSAValue],
+        replaced: Sequence[SSAValue],
+        block: Block,
     ) -> None:
         """Call a kernel, or an equal one, after its operands, and use its results in the place of others.
 
         Users of the results that stand before it come after it then.
         """
-        shared = self.shared(kernel)
-        call = func.CallOp(shared.sym_name.data, list(operands), shared.function_type.outputs.data)
-        call.location = kernel.location
+        shared = self.module.shared(kernel)
+        call = self.module.call(shared, operands, self.module.location(shared))
         order: dict[Any, int] = {op: position for position, op in enumerate(block.ops)}
         last = max((v.owner for v in operands if v.owner in order), key=order.__getitem__, default=None)
         at = InsertPoint.at_start(block) if last is None else InsertPoint.after(cast(Operation, last))
@@ -340,18 +331,6 @@ class KernelOutliner:
                 use.operation.operands[use.index] = new
         if early:
             _sort(block)
-
-    def shared(self, kernel: func.FuncOp) -> func.FuncOp:
-        """The kernel, or an equal one that exists already."""
-        key = _structure(kernel)
-        return self.kernels[key] if key in self.kernels else self._add(key, kernel)
-
-    def _add(self, key: Any, kernel: func.FuncOp) -> func.FuncOp:
-        """The kernel, which is new, under a name of its own."""
-        kernel.sym_name = StringAttr(new_name(kernel.sym_name.data, self.names))
-        self.kernels[key] = kernel
-        self.module.body.block.add_op(kernel)
-        return kernel
 
 
 def _sort(block: Block) -> None:
@@ -426,74 +405,6 @@ def _bordered(group: LoopGroup) -> SSAValue | None:
     return None if whole in group.written else whole
 
 
-def outline_kernel(
-    nests: Sequence[LoopGroup], inputs: Sequence[SSAValue], outputs: Sequence[SSAValue], dtypes: list[DType]
-) -> func.FuncOp:
-    """A kernel of groups, whose operations move into it."""
-    block = Block(arg_types=[v.type for v in inputs])
-    values: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
-    for position, nest in enumerate(nests):
-        for op in nest.ops:
-            begins = _begin(op.operands[-1], values, block)
-            op.detach()
-            read = [_begin(v, values, block) if _is_constant(v) else values.get(v, v) for v in op.operands[:-1]]
-            op.operands = [*read, begins]
-            _own_values(op.regions[0].block, values)
-            AXES.put(op, nest.axes[op])
-            if position:
-                LOOP_NEST.put(op, position)
-            block.add_op(op)
-    end = func.ReturnOp(*outputs)
-    block.add_op(end)
-    kind = FunctionType.from_lists([v.type for v in inputs], [v.type for v in outputs])
-    ops = [op for nest in nests for op in nest.ops]
-    names = {kernel_name(nest.ops) for nest in nests}
-    name = names.pop() if len(names) == 1 else kernel_name(ops)
-    kernel = func.FuncOp(name, kind, Region(block), visibility="private")
-    DOMAINS.put(kernel, [n.domain or () for n in nests])
-    note_dtypes(kernel, dtypes)
-    kernel.location = fused_location(ops)
-    return kernel
-
-
-def _is_constant(value: SSAValue) -> bool:
-    return number_of(value) is not None or isinstance(value.owner, arith.ConstantOp)
-
-
-def _begin(value: SSAValue, values: dict[SSAValue, SSAValue], block: Block) -> SSAValue:
-    """An operand inside the kernel; initial values and constants are cloned there."""
-    if value not in values:
-        op = value.owner
-        assert isinstance(op, Operation)
-        operands = [_begin(v, values, block) for v in op.operands]
-        copy = op.clone(dict(zip(op.operands, operands, strict=True)))
-        block.add_op(copy)
-        values[value] = copy.results[0]
-    return values[value]
-
-
-def _own_values(body: Block, values: dict[SSAValue, SSAValue]) -> None:
-    """Let a body use the kernel's arguments, and clone the constants that it takes from outside."""
-    copies: dict[SSAValue, SSAValue] = {}
-    for op in list(body.ops):
-        for index, value in enumerate(op.operands):
-            if not isinstance(value.type, TensorType):
-                if isinstance(value.owner, Operation) and value.owner.parent is not body:
-                    op.operands[index] = _own(value.owner, body, copies)
-            else:
-                op.operands[index] = values[value]
-
-
-def _own(constant: Operation, body: Block, copies: dict[SSAValue, SSAValue]) -> SSAValue:
-    """A body's own clone of a constant."""
-    value = constant.results[0]
-    if value not in copies:
-        copy = constant.clone()
-        Rewriter.insert_op(copy, InsertPoint.at_start(body))
-        copies[value] = copy.results[0]
-    return copies[value]
-
-
 def kernel_name(ops: Sequence[Operation]) -> str:
     """The name of a kernel of these operations, made of the user's operators."""
     names = [identifier(_operator(op)) for op in ops]
@@ -507,50 +418,3 @@ def _operator(op: Operation) -> str:
     """The user's operator that an operation is of, or its own name."""
     name = OPERATOR.of(op)
     return op.name.partition(".")[2] if name is None else name.rpartition(".")[2]
-
-
-def _structure(kernel: func.FuncOp) -> Any:
-    """A key of equal kernels: operations, attributes, types and data flow, but not locations."""
-    numbering: dict[SSAValue, int] = {}
-    return (_attributes(kernel.attributes), _block_structure(kernel.body.block, numbering))
-
-
-def _structure_of(
-    nests: Sequence[LoopGroup], inputs: Sequence[SSAValue], outputs: Sequence[SSAValue], dtypes: list[DType]
-) -> Any:
-    """A key of what :func:`outline_kernel` makes of equal groups, before it does: most calls share a kernel."""
-    numbering = {value: i for i, value in enumerate(inputs)}
-    rows: list[Any] = [tuple([v.type for v in inputs]), *dtypes]
-    for nest in nests:
-        rows.append(nest.domain)
-        for op in nest.ops:
-            rows += (nest.axes[op], _row(op, (op.operands[-1], *op.operands[:-1]), numbering))
-    rows.append(tuple([numbering[v] for v in outputs]))
-    return tuple(rows)
-
-
-def _block_structure(block: Block, numbering: dict[SSAValue, int]) -> Any:
-    for value in block.args:
-        numbering[value] = len(numbering)
-    rows: list[Any] = [tuple([a.type for a in block.args])]
-    rows += [_row(op, tuple(op.operands), numbering) for op in block.ops]
-    return tuple(rows)
-
-
-def _row(op: Operation, values: tuple[SSAValue, ...], numbering: dict[SSAValue, int]) -> Any:
-    """An operation with its operands; initial values and constants that stand outside follow where they are met."""
-    outside: list[Any] = []
-    for value in values:
-        if value not in numbering:
-            assert isinstance(value.owner, Operation)
-            outside.append(_row(value.owner, tuple(value.owner.operands), numbering))
-    operands = tuple([numbering[v] for v in values])
-    inside = [_block_structure(r.block, numbering) for r in op.regions]
-    for result in op.results:
-        numbering[result] = len(numbering)
-    kinds = tuple([r.type for r in op.results])
-    return (op.name, _attributes(op.attributes), _attributes(op.properties), operands, kinds, *outside, *inside)
-
-
-def _attributes(attributes: dict[str, Attribute]) -> Any:
-    return tuple(sorted(attributes.items(), key=operator.itemgetter(0))) if attributes else ()

@@ -48,8 +48,7 @@ from hybridc.errors import VerifyError
 from hybridc.ground.nesting import as_list
 from hybridc.ground.sizes import AffineIndex, Place
 from hybridc.ir.costs import ONE_TILE
-from hybridc.ir.kernel import number_of
-from hybridc.ir.structured import note_dtype, note_dtypes, root
+from hybridc.ir.structured import note_dtype, note_dtypes, number_of, root
 from hybridc.ir.structured_builder import (
     INT64,
     Builder,

@@ -7,39 +7,39 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from hybridc.dialects.mlir.graph_notes import OPERATOR
-from hybridc.dialects.mlir.hybrid import fused_location
-from hybridc.ir.grid_kernel import grid_axes
-from hybridc.ir.kernel import Kernel, analyse, number_of
-from hybridc.ir.kernel_notes import GRID
-from hybridc.ir.structured import VIEWS, dtype_of, indirect_operands, is_scaffold, shape_of
+from hybridc.ir.kernels.grid_kernel import grid_axes
+from hybridc.ir.kernels.kernel import Axes, Kernel
+from hybridc.ir.kernels.kernel_text import kernel_of_ops
+from hybridc.ir.structured import VIEWS, dtype_of, indirect_operands, is_scaffold, number_of, shape_of
 from hybridc.ir.structured_builder import Builder, Tensor
 from hybridc.transforms.structured.axis_labels import AxisLabels, Labels
-from hybridc.transforms.structured.fuse_kernels import KernelOutliner, depends_on, outline_kernel
+from hybridc.transforms.structured.fuse_kernels import KernelOutliner, depends_on
 
 
 @dataclass(frozen=True, eq=False)
 class OutlinedKernel:
     """A kernel, the inputs of its call, and the values that its first results replace."""
 
-    analysis: Kernel
+    kernel: Kernel
     inputs: Sequence[SSAValue]
     replaced: Sequence[SSAValue]
 
     def call(self, outliner: KernelOutliner, function: func.FuncOp) -> None:
         """Call it in a function."""
-        outliner.call(self.analysis.function, self.inputs, self.replaced, function.body.block)
+        outliner.call(self.kernel, self.inputs, self.replaced, function.body.block)
 
     def over_grid(self) -> OutlinedKernel:
         """The kernel with its loop nests over the grid that they have in common."""
-        grid = grid_axes(self.analysis)
-        GRID.put(self.analysis.function, grid)
-        return replace(self, analysis=replace(self.analysis, grid=grid))
+        return replace(self, kernel=replace(self.kernel, grid=grid_axes(self.kernel)))
+
+    def of_attention(self, sides: tuple[Axes, ...]) -> OutlinedKernel:
+        """The kernel as an attention: its axes that are rows, and those that are keys."""
+        return replace(self, kernel=replace(self.kernel, attention=sides))
 
     @classmethod
     def of(
@@ -71,12 +71,12 @@ class OutlinedKernel:
         inputs = [v for v in dict.fromkeys(read) if v.owner not in copies and number_of(v) is None and v not in own]
         if depends_on(inputs, inside):
             return None
-        location = fused_location([op for ops, _ in nests for op in ops])
-        function = outline_kernel(loop_groups, inputs, results, [dtype_of(v) for v in (*inputs, *results)])
-        function.sym_name = StringAttr(name)
-        function.location = location
-        kernel = cls(analyse(function), inputs, replaced)
-        return kernel if len(nests) == 1 else kernel.over_grid()
+        parts = [(group.domain or (), {op: group.axes[op] for op in group.ops}) for group in loop_groups]
+        kernel = kernel_of_ops(name, parts, inputs, results)
+        for op in reversed([op for ops, _ in nests for op in ops]):
+            Rewriter.erase_op(op, safe_erase=False)
+        outlined = cls(kernel, inputs, replaced)
+        return outlined if len(nests) == 1 else outlined.over_grid()
 
 
 def erase_unused(function: func.FuncOp) -> None:

@@ -16,8 +16,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from hybridc.ir.costs import MANY
-from hybridc.ir.kernel import number_of
-from hybridc.ir.structured import dtype_of, indirect_operands, shape_of
+from hybridc.ir.structured import dtype_of, indirect_operands, number_of, shape_of
 from hybridc.ir.structured_builder import Builder, Tensor
 from hybridc.ir.values import volume
 from hybridc.transforms.structured.loop_groups import is_contraction, operation_loops

@@ -22,7 +22,7 @@ from typing import Any, cast
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import arith, func
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -32,10 +32,9 @@ from hybridc.dialects.mlir.graph_notes import OPERATOR
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.machine import NOMINAL
 from hybridc.ground.sizes import AffineIndex, Place
-from hybridc.ir.grid_kernel import is_worth_tiling
-from hybridc.ir.kernel import number_of
-from hybridc.ir.structured import affine_operands, dtype_of, loop_sizes, places_of, root, shape_of
-from hybridc.ir.structured_builder import Builder, Tensor, first, structured_type
+from hybridc.ir.kernels.grid_kernel import is_worth_tiling
+from hybridc.ir.structured import affine_operands, dtype_of, loop_sizes, number_of, places_of, root, shape_of
+from hybridc.ir.structured_builder import Builder, Tensor, first
 from hybridc.ir.values import functions
 from hybridc.transforms.memory.hoist_preparation import prepared_values
 from hybridc.transforms.schedules.loop_machine import Registers
@@ -327,9 +326,7 @@ class _Rewriter:
         return builder.generic(inputs, out, body, loops, tuple(range(len(shape))), builder.start(shape, dtype, 0.0))
 
     def _matrix(self, numbers: Matrix) -> SSAValue:
-        kind = structured_type(numbers.shape, self.convolution.dtype)
-        dense = DenseIntOrFPElementsAttr.from_list(cast(Any, kind), numbers.reshape(-1).tolist())
-        self.matrices += self.builder.add(arith.ConstantOp, [], [kind], {"value": dense}).results
+        self.matrices.append(self.builder.matrix(numbers, self.convolution.dtype))
         return self.matrices[-1]
 
     def _outline(self, name: str, ops: Sequence[Operation]) -> bool:
@@ -346,7 +343,7 @@ class _Rewriter:
         kernel = OutlinedKernel.of(
             f"{name}_{self.operator}", AxisLabels(copies), nests, [of[last]], [last], {*ops}, self.matrices
         )
-        if kernel is None or (len(ops) > 1 and not is_worth_tiling(kernel.analysis)):
+        if kernel is None or (len(ops) > 1 and not is_worth_tiling(kernel.kernel)):
             for copy in reversed(copies):
                 if copy.parent is self.function.body.block:
                     Rewriter.erase_op(copy)

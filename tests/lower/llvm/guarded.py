@@ -11,9 +11,9 @@ from numpy.lib.stride_tricks import as_strided
 
 from hybridc.compile.pipeline import context
 from hybridc.compile.targets import target_named
-from hybridc.ir.kernel import analyse
+from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.loop_nest_plan import inplace_pairs
-from hybridc.ir.structured import dtype_of, is_host, kernels, shape_of
+from hybridc.ir.structured import is_host, kernels
 from hybridc.lower.llvm.codegen.native_function import load_functions
 from hybridc.lower.llvm.native_target import native_target
 from hybridc.transforms.code.choose_matmul import is_contraction_kernel
@@ -103,9 +103,9 @@ def strided(function):
 
 def run_kernel(function, arrays, threads, rng):
     """The results of a kernel: run whole and in pieces, at both ends of memory, in place wherever that is allowed."""
-    kernel = analyse(function)
+    kernel = read_kernel(function)
     views = strided(function)
-    results = [(dtype_of(v), shape_of(v)) for v in kernel.results]
+    results = [(v.dtype, v.shape) for v in kernel.results]
     strides = {}
     for i in views:
         if i < len(arrays):
@@ -134,7 +134,7 @@ def _adds_short_rows(kernel):
     """Whether LLVM may add up the rows of several points at once, in another order than those of the last points."""
     return any(
         kernel_op.combine is not None
-        and kernel_op.combine.name == "arith.addf"
+        and kernel_op.combine.op == "arith.addf"
         and SHORT < math.prod(nest.domain[a] for a in kernel_op.reduced if a >= nest.grid) <= UNROLLED
         for nest in kernel.nests
         for kernel_op in nest.ops
@@ -185,4 +185,4 @@ def _pieces(region, rng):
 
 def native_kernels(module):
     """The kernels of a module that native code runs."""
-    return [analyse(f) for f in kernels(module).values() if not is_host(f)]
+    return [read_kernel(f) for f in kernels(module).values() if not is_host(f)]

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hybridc.ir.kernel import analyse
+from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.lower.llvm.codegen.native_function import load_functions
 from hybridc.lower.llvm.gemm.vector_registers import registers
 from hybridc.lower.llvm.native_target import native_machine, native_target
@@ -75,7 +75,7 @@ def contraction_kernel(spec, sizes, dtype="f32"):
       }} -> {result}
       func.return %r : {result}
     }}""")
-    return analyse(found)
+    return read_kernel(found)
 
 
 def numbers_of(rng, shape, dtype):

@@ -12,7 +12,7 @@ from hybridc import options
 from hybridc.compile import pipeline, targets
 from hybridc.compile.stages import Traced
 from hybridc.gluon import HybridBlock
-from hybridc.ir.kernel import analyse
+from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.structured import kernels
 from hybridc.lower.llvm.native_target import native_target
 from hybridc.runtime.native import num_threads, set_num_threads
@@ -151,7 +151,7 @@ def test_threads_that_find_no_tile_have_no_scratch():
     inputs = arrays(4, 1024, 1024, 4 * 16)
     trace = trace_call(Heads(4), [mx.nd.array(x) for x in inputs], training=False)
     function = next(f for f in kernels(Traced(trace).optimize().form("llvm").module).values() if f.body.blocks)
-    kernel = analyse(function)
+    kernel = read_kernel(function)
     needed = [KernelCache(native_target(threads)).memory(kernel, {})[0] for threads in (16, 32, 64)]
     assert kernel.grid
     assert needed[0] < needed[1] == needed[2]

@@ -13,7 +13,7 @@ import hybridc as mx
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ground.machine import NOMINAL, using
 from hybridc.ground.sizes import row_major
-from hybridc.ir.kernel import analyse
+from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.structured import dtype_of, kernels, shape_of
 from hybridc.lower.llvm.native_target import print_program
 from hybridc.transforms.code.parallel_regions import move_region
@@ -78,7 +78,7 @@ def test_random_kernels(text, seed):
     """Loop nests of maps, reductions and contractions over any axes, against the meaning of each operation."""
     module = parse(text + caller(text))
     (function,) = kernels(module).values()
-    made = analyse(function)
+    made = read_kernel(function)
     assume(len(made.nests) == 1 or not any(n.contraction for n in made.nests))
     rng = np.random.default_rng(seed)
     arrays = [rng.uniform(-2, 2, shape_of(a)).astype(dtype_of(a)) for a in function.body.block.args]

@@ -19,8 +19,8 @@ from hybridc.compile import pipeline
 from hybridc.dialects.handwritten import ArraySpec
 from hybridc.dialects.kernels.add_rows import add_rows
 from hybridc.gluon.nn import HybridLambda
-from hybridc.ir.kernel import analyse
-from hybridc.ir.structured import dtype_of, is_host, kernels, root, shape_of
+from hybridc.ir.kernels.kernel_text import read_kernel
+from hybridc.ir.structured import is_host, kernels, root
 from hybridc.lower.llvm.native_target import native_target, print_program
 from hybridc.transforms.code.kernel_builder import loop_kernel_region
 from hybridc.transforms.code.parallel_regions import KernelLoops
@@ -46,16 +46,16 @@ def only_kernel(function, *arrays):
     (found,) = kernels(module).values()
     assert not is_host(found)
     (launch,) = [op for op in module.walk() if isinstance(op, func.CallOp)]
-    return analyse(found), [root(v).index for v in launch.arguments]
+    return read_kernel(found), [root(v).index for v in launch.arguments]
 
 
 def results(function, *arrays):
     """What the one kernel of a function makes of the arrays."""
     kernel, order = only_kernel(function, *arrays)
     made = regions_of(kernel)
-    shapes = [(shape_of(v), dtype_of(v)) for v in kernel.results]
+    shapes = [(v.shape, v.dtype) for v in kernel.results]
     outputs = [np.frombuffer(b"\xa5" * math.prod(s) * d.itemsize, d).reshape(s) for s, d in shapes]
-    given = [arrays[i].reshape(shape_of(v)) for i, v in zip(order, kernel.arguments, strict=True)]
+    given = [arrays[i].reshape(v.shape) for i, v in zip(order, kernel.arguments, strict=True)]
     return in_guards(made.regions, given, outputs, made.locals)
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DenseArrayBase, FunctionType, i64
+from xdsl.dialects.builtin import FunctionType
 from xdsl.ir import Block, Region
 
-from hybridc.ir.kernel import KernelOp, LoopNest, Read, neutral_of
+from hybridc.ir.kernels.kernel import LoopNest
+from hybridc.ir.kernels.kernel_notes import AXES, DOMAINS
+from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.loop_nest_plan import LoopNestPlan
-from hybridc.ir.structured import dtype_of, note_dtypes
+from hybridc.ir.scalars import neutral_of
+from hybridc.ir.structured import note_dtypes
 from hybridc.ir.structured_builder import Builder, Tensor, structured_type
 from hybridc.ir.tiles.tile_program import TileProgram
 from hybridc.lower.triton.expressions.statements import combine_expression
@@ -40,12 +43,10 @@ def op_of(body, dtypes, out, shape=(64,), start=None):
         return body(b, *elements)
 
     builder.generic([(a.value, axes, a.dtype) for a in arrays], made, with_arrays, len(axes), kept, init)
-    op = made.value.owner
-    op.attributes["hybrid.axes"] = DenseArrayBase.from_list(i64, axes)
-    reads = tuple(Read(v, axes) for v in op.inputs)
-    if start is None:
-        return KernelOp(op, "elementwise", reads, axes, (), None)
-    return KernelOp(op, "row", reads, kept, axes[-1:], op.body.block.last_op.operands[0].owner)
+    AXES.put(made.value.owner, axes)
+    DOMAINS.put(function, [shape])
+    block.add_op(func.ReturnOp(made.value))
+    return read_kernel(function).ops[0]
 
 
 def function_of(kernel_ops):
@@ -54,8 +55,8 @@ def function_of(kernel_ops):
     Reductions are done in two halves.
     """
     (shape,) = {s.sizes for s in kernel_ops}
-    given = [dtype_of(r.value) for r in kernel_ops[0].reads]
-    results = [dtype_of(s.result) for s in kernel_ops]
+    given = [r.value.dtype for r in kernel_ops[0].reads]
+    results = [s.result.dtype for s in kernel_ops]
     w = SourceWriter()
     inputs, outputs = ([w.name(f"{c}{i}") for i in range(len(of))] for c, of in (("x", given), ("y", results)))
     pointers = dict(zip([*inputs, *outputs], [*given, *results], strict=True))
@@ -69,7 +70,7 @@ def function_of(kernel_ops):
         for kernel_op, pointer in zip(kernel_ops, outputs, strict=True):
             made = [computed(part, kernel_op) for part in parts]
             if kernel_op.combine is not None:
-                made = [w.let("whole", combine_expression(kernel_op.combine.name, *made, dtype_of(kernel_op.result)))]
+                made = [w.let("whole", combine_expression(kernel_op.combine.op, *made, kernel_op.result.dtype))]
             place = parts[0].offset(parts[0].space.row_major(pointer, kernel_op.axes))
             w.line(f"tl.store({pointer} + {place}, {made[0]})")
     return TritonFunction("bodies", w.module("Bodies of stages."), (*given, *results))
@@ -101,17 +102,17 @@ def computed(printer, kernel_op):
     text = _OfInputs(plan, values={r.value: f"x{i}" for i, r in enumerate(kernel_op.reads)})
     name = text.element(kernel_op) if kernel_op.combine is not None else text.body(kernel_op)
     if kernel_op.combine is not None:
-        start = neutral_of(kernel_op.combine.name, dtype_of(kernel_op.result))
+        start = neutral_of(kernel_op.combine.op, kernel_op.result.dtype)
         name = text.reduced(kernel_op, name, kernel_op.reduced, start)
     statements = text.take()
     printer.statements(statements, narrowed_in(statements) - {name})
-    return printer.w.let("made", printer.known[name].as_dtype(dtype_of(kernel_op.result)).block)
+    return printer.w.let("made", printer.known[name].as_dtype(kernel_op.result.dtype).block)
 
 
 def run(kernel_ops, *arrays):
     """The results of linalg ops."""
     function = function_of(kernel_ops)
     shapes = [tuple(s.sizes[a] for a in s.axes) for s in kernel_ops]
-    outs = [np.zeros(shape, dtype_of(s.result)) for shape, s in zip(shapes, kernel_ops, strict=True)]
+    outs = [np.zeros(shape, s.result.dtype) for shape, s in zip(shapes, kernel_ops, strict=True)]
     run_interpreted(function, [*arrays, *outs], [], Config((), (1, 1, 1)))
     return outs

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from hybridc.ground.sizes import row_major
-from hybridc.ir.kernel import analyse
-from hybridc.ir.structured import dtype_of, is_host, shape_of
+from hybridc.ir.kernels.kernel_text import read_kernel
+from hybridc.ir.structured import is_host
 from hybridc.runtime.triton_kernel import interpret
 from tests.lower.evaluate import Evaluator
 from tests.lower.llvm.guarded import GAP, Array, strided
@@ -23,8 +23,8 @@ def run_regions(kernel, made, arrays, strides=None, at_end=True, config=0, inpla
     places = []
     for i, v in enumerate(values):
         content = arrays[i] if i < len(arrays) else None
-        steps = (strides or {}).get(i, row_major(shape_of(v)))
-        places.append(Array(dtype_of(v), shape_of(v), steps, at_end, content))
+        steps = (strides or {}).get(i, row_major(v.shape))
+        places.append(Array(v.dtype, v.shape, steps, at_end, content))
     locals_ = [Guarded(n, at_end) for n in made.locals]
     for i, j in inplace:
         places[len(arrays) + j] = places[i]
@@ -54,13 +54,13 @@ class Interpreted(Evaluator):
         function = self.functions[name]
         if function.sym_visibility is None or is_host(function):
             return super().call(name, *arrays)
-        kernel = analyse(function)
+        kernel = read_kernel(function)
         strides = {}
         for i in strided(function):
             if i < len(arrays):
                 strides[i] = tuple(s // arrays[i].itemsize for s in arrays[i].strides)
             else:
-                shape = shape_of(kernel.results[i - len(arrays)])
+                shape = kernel.results[i - len(arrays)].shape
                 strides[i] = row_major((*shape[:1], *(n + GAP for n in shape[1:])))
         made = self.launches_of(kernel, strides)
         if made is None:

@@ -11,7 +11,7 @@ import hybridc as mx
 from benchmarks import workloads
 from hybridc.compile import pipeline
 from hybridc.gluon.nn import HybridLambda
-from hybridc.ir.kernel import analyse
+from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.structured import kernels
 from hybridc.lower.triton import triton_kernel_cache
 from hybridc.lower.triton.attention_launches import AttentionTile, launches_of_attention
@@ -46,7 +46,7 @@ def lowered(net, *arrays):
 
 def fused(module):
     """The kernels that are attentions."""
-    return [k for k in map(analyse, kernels(module).values()) if forward_of(k) is not None]
+    return [k for k in map(read_kernel, kernels(module).values()) if forward_of(k) is not None]
 
 
 def agrees(function, want, *arrays, tiles=(SMALL, ()), largest=1.0):

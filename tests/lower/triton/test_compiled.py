@@ -8,7 +8,7 @@ import hybridc as mx
 from benchmarks.gpu import bench
 from benchmarks.gpu.compile import functions_of, traces
 from hybridc.gluon.nn import HybridLambda
-from hybridc.ir.kernel import analyse
+from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.structured import kernels
 from hybridc.lower.triton.tiles_to_triton import launches_of
 from hybridc.tools.triton_report import AMD_MI300, NVIDIA_A100, NVIDIA_H100, SHARED, report
@@ -102,7 +102,7 @@ def test_maps_of_any_size_move_vectors(sizes):
             writer.map([writer.arg((0,), n), writer.arg((0,), n)], (0,), BODIES[2][0], n) for n in range(len(domains))
         ]
         (function,) = kernels(parse(writer.text(made))).values()
-        (kernel_launch,) = launches_of(analyse(function), {}).kernel_launches
+        (kernel_launch,) = launches_of(read_kernel(function), {}).kernel_launches
         block, warps = dict(kernel_launch.configs[0].constants)["BLOCK"], kernel_launch.configs[0].warps
         for compiled in report(
             [(kernel_launch.function, kernel_launch.configs[0], kernel_launch.numbers)], [NVIDIA_H100]

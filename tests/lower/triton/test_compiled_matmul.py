@@ -10,7 +10,7 @@ import pytest
 import hybridc as mx
 from hybridc.compile import pipeline
 from hybridc.gluon.nn import HybridLambda
-from hybridc.ir.kernel import analyse
+from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.structured import kernels
 from hybridc.lower.triton.matmul import matmul_launches as contractions
 from hybridc.lower.triton.matmul.matmul_launches import launches_of_matmul
@@ -32,7 +32,7 @@ def network():
     module = HybridLambda(dense).trace(*arrays).optimize().module.clone()
     run_passes(module, pipeline.triton_kernels())
     (function,) = kernels(module).values()
-    return analyse(function)
+    return read_kernel(function)
 
 
 KERNELS = {

@@ -9,7 +9,7 @@ import hybridc as mx
 from hybridc.dialects.handwritten import ArraySpec
 from hybridc.dialects.kernels.add_rows import add_rows
 from hybridc.errors import UnsupportedError
-from hybridc.ir.kernel import analyse
+from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.lower.triton.handwritten_launch import launch
 from hybridc.lower.triton.matmul.matmul_launches import launches_of_matmul
 from hybridc.lower.triton.tiles_to_triton import launches_of
@@ -38,7 +38,7 @@ def transposed(*shape: int):
       }} -> tensor<{n}x{b}x{a}xf32>
       func.return %r : tensor<{n}x{b}x{a}xf32>
     }}""")
-    return launches_of(analyse(found), {}).kernel_launches
+    return launches_of(read_kernel(found), {}).kernel_launches
 
 
 def grids(kernel_launches):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hybridc as mx
-from hybridc.ir.kernel import analyse
+from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.structured import kernels
 from hybridc.lower.triton import horizontal_fusion
 from hybridc.lower.triton.tiles_to_triton import launches_of
@@ -37,9 +37,9 @@ def launches(text, config=0):
     """The launches of a kernel, after what they compute was compared with what its operations mean."""
     module = parse(text)
     (function,) = kernels(module).values()
-    kernel = analyse(function)
+    kernel = read_kernel(function)
     made = launches_of(kernel, {})
-    arrays = [RNG.uniform(-2, 2, [int(n) for n in v.type.get_shape()]) for v in kernel.arguments]
+    arrays = [RNG.uniform(-2, 2, v.shape) for v in kernel.arguments]
     for at_end in (False, True):
         got = run_regions(kernel, made, arrays, at_end=at_end, config=config)
         for x, y in zip(got, Evaluator(parse(text)).call("kernel", *arrays), strict=True):

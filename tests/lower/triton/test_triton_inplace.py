@@ -15,7 +15,7 @@ import hybridc as mx
 from hybridc import gluon
 from hybridc.gluon import nn
 from hybridc.gluon.nn import HybridLambda
-from hybridc.ir.kernel_notes import INPLACE
+from hybridc.ir.kernels.kernel_notes import INPLACE
 from hybridc.ir.structured import is_host, kernels
 from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 from tests.lower.triton.test_triton_kernel_classes import results_of

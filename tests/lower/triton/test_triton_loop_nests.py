@@ -11,8 +11,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 import hybridc as mx
 from hybridc.gluon.nn import HybridLambda
-from hybridc.ir.kernel import analyse
-from hybridc.ir.structured import kernels, shape_of
+from hybridc.ir.kernels.kernel_text import read_kernel
+from hybridc.ir.structured import kernels
 from hybridc.lower.triton.tiles_to_triton import launches_of
 from hybridc.transforms.schedules.blocks import schedule_blocks
 from tests.lower.kernels import parse
@@ -111,11 +111,11 @@ def test_numbers_of_long_rows_are_loaded_once_for_each_program(length):
     arrays = [RNG.normal(size=s).astype(np.float32) for s in ((2, 3, length), (2, 3, 1), (length,))]
     x, scale, bias = (a.astype(np.float64) for a in arrays)
     module = HybridLambda(function).trace(*map(mx.nd.array, arrays)).optimize().form("triton").module
-    (kernel,) = map(analyse, kernels(module).values())
+    (kernel,) = map(read_kernel, kernels(module).values())
     made = launches_of(kernel, {})
     ways = made.kernel_launches[0].configs
-    given = [next(a for a in arrays if a.size == math.prod(shape_of(v))) for v in kernel.arguments]
-    given = [a.reshape(shape_of(v)) for a, v in zip(given, kernel.arguments, strict=True)]
+    given = [next(a for a in arrays if a.size == math.prod(v.shape)) for v in kernel.arguments]
+    given = [a.reshape(v.shape) for a, v in zip(given, kernel.arguments, strict=True)]
     assert len({way.constants for way in ways}) == len(ways) > 1
     for config in range(len(ways)):
         for at_end in (False, True):
@@ -147,7 +147,7 @@ func.func private @kernel(%x: tensor<{rows}x1024xf32>) -> tensor<{rows}x1024xf32
     module = parse(text)
     assert isinstance(module, ModuleOp)
     (function,) = kernels(module).values()
-    (kernel_launch,) = launches_of(analyse(function), {}).kernel_launches
+    (kernel_launch,) = launches_of(read_kernel(function), {}).kernel_launches
     assert ("int64" in kernel_launch.function.source) == wide
     assert kernel_launch.function.numbers == ("i64" if wide else "i32",)
 
@@ -160,7 +160,7 @@ def test_sums_of_nothing_that_maps_read():
 
     module = HybridLambda(function).trace(mx.nd.zeros((3,)), mx.nd.zeros((2, 3, 0))).optimize().lower("triton").module
     (name,) = [n for n in kernels(module) if "sum" in n]
-    kernel = analyse(kernels(module)[name])
+    kernel = read_kernel(kernels(module)[name])
     made = launches_of(kernel, {})
     stored = [b for kernel_launch in made.kernel_launches for b in kernel_launch.buffers if b >= len(kernel.arguments)]
     assert set(stored) == {

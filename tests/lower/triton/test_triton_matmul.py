@@ -14,8 +14,8 @@ import hybridc as mx
 from hybridc.compile import pipeline
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ground.machine import GPU
-from hybridc.ir.kernel import analyse
-from hybridc.ir.structured import dtype_of, kernels, shape_of
+from hybridc.ir.kernels.kernel_text import read_kernel
+from hybridc.ir.structured import kernels
 from hybridc.lower.triton.matmul import matmul_padding
 from hybridc.lower.triton.matmul.matmul_configs import CANDIDATES, MOST, MatmulTile, choose, choose_vector
 from hybridc.lower.triton.matmul.matmul_launches import launches_of_matmul
@@ -311,9 +311,9 @@ def test_random_products(text, parts, seed):
     """Any axes, against the meaning of each operation."""
     module = parse(text)
     (function,) = kernels(module).values()
-    kernel = analyse(function)
+    kernel = read_kernel(function)
     rng = np.random.default_rng(seed)
-    arrays = [rng.uniform(-2, 2, shape_of(a)).astype(dtype_of(a)) for a in kernel.arguments]
+    arrays = [rng.uniform(-2, 2, a.shape).astype(a.dtype) for a in kernel.arguments]
     made = launches_of_matmul(kernel, {}, parts=parts)
     assert made is not None, text
     got = run_regions(kernel, made, arrays, at_end=seed % 2 == 0)
@@ -328,7 +328,7 @@ def test_a_row_reduction_after_a_product_is_left_to_loops():
     x, w = np.ones((4, 5), "f"), np.ones((5, 6), "f")
     module = HybridLambda(net).trace(mx.nd.array(x), mx.nd.array(w)).optimize().module.clone()
     run_passes(module, pipeline.triton_kernels())
-    made = [analyse(f) for f in kernels(module).values()]
+    made = [read_kernel(f) for f in kernels(module).values()]
     fused = [k for k in made if k.nests[0].contraction is not None and any(s.kind == "row" for s in k.ops)]
     assert all(launches_of_matmul(k, {}) is None for k in fused)
 

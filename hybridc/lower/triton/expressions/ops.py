@@ -14,7 +14,7 @@ import numpy as np
 from hybridc.dialects.scalar.table import OPERATIONS
 from hybridc.dtypes import DType, is_float
 from hybridc.errors import UnsupportedError
-from hybridc.ir.kernel import Number, constant_as
+from hybridc.ir.scalars import Number, constant_as
 from hybridc.lower.triton.triton_function import triton_type
 
 BOOL, HALF, SINGLE, DOUBLE = (np.dtype(n) for n in ("bool", "float16", "float32", "float64"))

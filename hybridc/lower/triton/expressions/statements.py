@@ -16,8 +16,8 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from hybridc.dialects.mlir.new_op import new_op
 from hybridc.dtypes import HALVES, DType
-from hybridc.ir.kernel import CASTS, combining, number_of, signed_as, signedness
-from hybridc.ir.structured import element_dtype
+from hybridc.ir.scalars import CASTS, combining, signed_as, signedness
+from hybridc.ir.structured import element_dtype, number_of
 from hybridc.ir.structured_builder import ELEMENT_TYPES, kind_dtype, operation_class, operation_name, signless
 from hybridc.lower.mathlib import Formula
 from hybridc.lower.mathlib.power import short_power

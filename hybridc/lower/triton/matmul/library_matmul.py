@@ -13,11 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xdsl.dialects import arith
-
 from hybridc.ir.contraction_shape import Strides
-from hybridc.ir.kernel import KernelOp, Read
-from hybridc.ir.structured import dtype_of
+from hybridc.ir.kernels.kernel import KernelOp, Read
 from hybridc.lower.triton.launches import LibraryMatmul, Matrix
 from hybridc.lower.triton.tiles_to_triton import launches_of
 from hybridc.lower.triton.triton_function import LibraryConfig
@@ -41,7 +38,7 @@ def library_config(
     kernel_ops = [s for nest in kernel.nests for s in nest.ops]
     last = next(s for s in kernel_ops if s.result is kernel.results[0])
     written = _rounded(contraction.kernel_op, kernel_ops)
-    if written.axes != last.axes or dtype_of(written.result) != dtype_of(last.result):
+    if written.axes != last.axes or written.result.dtype != last.result.dtype:
         return None
     matmul = _library_matmul(contraction, last, tf32, least)
     if matmul is None or written is last:
@@ -58,8 +55,8 @@ def library_config(
 
 def _rounded(matmul: KernelOp, kernel_ops: Sequence[KernelOp]) -> KernelOp:
     """The op that makes what a library writes: the matmul, or its rounding, if nothing else is done with it."""
-    readers = [s for s in kernel_ops if any(r.value is matmul.result for r in s.reads)]
-    rounds = len(readers) == 1 and [type(op) for op in readers[0].steps] == [arith.TruncFOp]
+    readers = [s for s in kernel_ops if any(r.value == matmul.result for r in s.reads)]
+    rounds = len(readers) == 1 and [step.op for step in readers[0].steps] == ["arith.truncf"]
     return readers[0] if rounds else matmul
 
 
@@ -71,7 +68,7 @@ def _library_matmul(contraction: FusedMatmul, result: KernelOp, tf32: bool, leas
     if min(contraction.m, contraction.n, contraction.k) < 2 or 2 * contraction.outputs * contraction.k < least:
         return None
     operands = (contraction.left, contraction.right)
-    if any(dtype_of(x.value) != contraction.dtype or x.own is not None for x in operands):
+    if any(x.value.dtype != contraction.dtype or x.own is not None for x in operands):
         return None
     steps = strides_along(contraction.plan, Read(result.result, result.axes), contraction.strides)
     batch, row, column = [
@@ -94,7 +91,7 @@ def _library_matmul(contraction: FusedMatmul, result: KernelOp, tf32: bool, leas
         return None  # a BLAS takes 32 bits
     values: list[Any] = [*contraction.kernel.arguments, *contraction.kernel.results]
     a, b, c = [values.index(v) for v in (first.value, second.value, result.result)]
-    dtypes = (contraction.dtype, dtype_of(result.result))
+    dtypes = (contraction.dtype, result.result.dtype)
     whole = Matrix(False, apart, batch)
     return LibraryMatmul(m, n, contraction.k, contraction.batches, (one, two, whole), (a, b, c), dtypes, tf32)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from hybridc.dtypes import STORED
 from hybridc.ir.contraction_shape import Strides
-from hybridc.ir.kernel import Kernel
+from hybridc.ir.kernels.kernel import Kernel
 from hybridc.ir.tiles.tile_program import TileConfig
 from hybridc.lower.triton.matmul.library_matmul import library_config
 from hybridc.lower.triton.matmul.matmul_configs import MatmulTile, choose, choose_sum, choose_vector
@@ -62,7 +62,7 @@ def _choice(contraction: FusedMatmul) -> tuple[list[MatmulTile], int]:
 def _has_wide_functions(contraction: FusedMatmul) -> bool:
     """Whether functions follow a matmul of floats in which nothing is computed: each of its elements has a register."""
     kernel_ops = [s for nest in contraction.kernel.nests for s in nest.ops if s is not contraction.kernel_op]
-    return contraction.dtype in STORED and any(op.name.startswith("math.") for s in kernel_ops for op in s.steps)
+    return contraction.dtype in STORED and any(step.op.startswith("math.") for s in kernel_ops for step in s.steps)
 
 
 def _config(contraction: FusedMatmul, tile: MatmulTile, of_terms: bool = True) -> TileConfig:

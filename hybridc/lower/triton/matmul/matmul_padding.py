@@ -12,7 +12,6 @@ from dataclasses import replace
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.machine import GPU
 from hybridc.ground.sizes import reach, row_major
-from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.lower.triton.source_writer import SourceWriter
 from hybridc.lower.triton.texts import module
 from hybridc.lower.triton.triton_function import Config, TritonFunction, TritonLaunch
@@ -45,8 +44,8 @@ def padded(contraction: FusedMatmul, memory: KernelMemory) -> tuple[FusedMatmul,
 
 def is_narrow(contraction: FusedMatmul, operand: MatmulOperand) -> bool:
     """Whether half-precision elements cannot be loaded 16 bytes at a time."""
-    shape = [n for n in shape_of(operand.value) if n != 1]
-    size = dtype_of(operand.value).itemsize
+    shape = [n for n in operand.value.shape if n != 1]
+    size = operand.value.dtype.itemsize
     if contraction.m == 1 or size > HALF or contraction.dtype.itemsize > HALF or operand.own is not None:
         return False
     return shape[-1] * size % WIDE != 0
@@ -57,13 +56,13 @@ def _pays(contraction: FusedMatmul, operand: MatmulOperand) -> bool:
     if not is_narrow(contraction, operand) or contraction.plan.merged.get(_last(operand)) in contraction.batch:
         return False
     lost = COST * 2 * contraction.outputs * contraction.k / (GPU.multiprocessors * GPU.flops[HALF])
-    return lost > GPU.launch + 2 * dtype_of(operand.value).itemsize * math.prod(shape_of(operand.value)) / GPU.memory
+    return lost > GPU.launch + 2 * operand.value.dtype.itemsize * math.prod(operand.value.shape) / GPU.memory
 
 
 def _last(operand: MatmulOperand) -> int:
     """The axis that is innermost in memory."""
     read = operand.read
-    return next(a for a, n in zip(reversed(read.axes), reversed(shape_of(read.value)), strict=True) if n != 1)
+    return next(a for a, n in zip(reversed(read.axes), reversed(read.value.shape), strict=True) if n != 1)
 
 
 def _laid_out(contraction: FusedMatmul, operand: MatmulOperand, memory: KernelMemory) -> MatmulOperand:
@@ -98,9 +97,9 @@ def _copy(
     size, filled = (operand.terms, laid_out.terms) if inner_terms else (operand.kept, laid_out.kept)
     per_batch = operand.kept if inner_terms else operand.terms
     lines = contraction.batches * per_batch
-    far = reach(shape_of(operand.value), contraction.strides[operand.value])
+    far = reach(operand.value.shape, contraction.strides[operand.value])
     wide = ".to(tl.int64)" if max(far, lines * filled) >= NARROW else ""
-    dtype = dtype_of(operand.value)
+    dtype = operand.value.dtype
     w = SourceWriter()
     across = -(-filled // ELEMENTS)
     w.line(f"program = tl.program_id(0){wide}")

@@ -10,14 +10,12 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from xdsl.ir import SSAValue
-
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.ground.sizes import row_major
 from hybridc.ir.contraction_shape import BATCH, COLUMN, ROW, SUM, Loop, Strides, contraction_loops, multiplied
-from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest, Number, Read, number_of
+from hybridc.ir.kernels.kernel import Axes, Kernel, KernelOp, KernelValue, LoopNest, Read
 from hybridc.ir.loop_nest_plan import LoopNestPlan, indexed_axes
-from hybridc.ir.structured import shape_of
+from hybridc.ir.scalars import Number
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +34,7 @@ class MatmulOperand:
     own: str | None = None
 
     @property
-    def value(self) -> SSAValue:
+    def value(self) -> KernelValue:
         """The argument of the kernel."""
         return self.read.value
 
@@ -63,7 +61,7 @@ class FusedMatmul:
     rows: Axes
     columns: Axes
     terms: Shape
-    strides: Mapping[SSAValue, Strides]
+    strides: Mapping[KernelValue, Strides]
 
     @property
     def m(self) -> int:
@@ -99,11 +97,11 @@ def fused_matmul(kernel: Kernel, strides: Mapping[int, Strides]) -> FusedMatmul 
     kernel_op = nest.contraction
     if kernel_op is None or kernel.fills or not _follows(kernel, nest, kernel_op):
         return None
-    start = number_of(kernel_op.op.operands[2])
+    start = kernel_op.start
     dtypes = multiplied(kernel_op)
     if start is None or dtypes is None:
         return None
-    steps = {v: strides.get(i, row_major(shape_of(v))) for i, v in enumerate([*kernel.arguments, *kernel.results])}
+    steps = {v: strides.get(i, row_major(v.shape)) for i, v in enumerate([*kernel.arguments, *kernel.results])}
     kind_of = _kinds(nest, kernel_op)
     if kind_of is None:
         return None
@@ -127,13 +125,13 @@ def fused_matmul(kernel: Kernel, strides: Mapping[int, Strides]) -> FusedMatmul 
     return FusedMatmul(kernel, kernel_op, operands[0], operands[1], start, *dtypes, plan, *kinds, terms, steps)
 
 
-def _terms(kernel_op: KernelOp, reads: tuple[Read, Read], strides: Mapping[SSAValue, Strides]) -> tuple[Loop, ...]:
+def _terms(kernel_op: KernelOp, reads: tuple[Read, Read], strides: Mapping[KernelValue, Strides]) -> tuple[Loop, ...]:
     """The loops that are added up, with the strides of both operands."""
     places = [r.along(strides[r.value]) for r in reads]
     return contraction_loops(kernel_op.extents, [*places, dict.fromkeys(kernel_op.axes, 0)])[1]
 
 
-def strides_along(plan: LoopNestPlan, read: Read, strides: Mapping[SSAValue, Strides]) -> dict[int, int]:
+def strides_along(plan: LoopNestPlan, read: Read, strides: Mapping[KernelValue, Strides]) -> dict[int, int]:
     """The strides of an array along merged axes: those of the last axis of each."""
     along = read.along(strides[read.value])
     return {plan.merged[a]: s for a, s in sorted(along.items()) if a in plan.merged and plan.sizes[plan.merged[a]] != 1}
@@ -165,7 +163,7 @@ def _kinds(nest: LoopNest, kernel_op: KernelOp) -> dict[int, tuple[bool, bool, b
 
 
 def _merged(
-    kernel: Kernel, nest: LoopNest, kinds: Mapping[int, tuple[bool, bool, bool]], strides: Mapping[SSAValue, Strides]
+    kernel: Kernel, nest: LoopNest, kinds: Mapping[int, tuple[bool, bool, bool]], strides: Mapping[KernelValue, Strides]
 ) -> LoopNestPlan:
     """Axes of a kind are one where every array goes on with the outer one when the inner one ends."""
     arrays = list(_in_memory(kernel, nest, strides))
@@ -183,7 +181,7 @@ def _merged(
     return LoopNestPlan(nest, sizes, merged, everywhere, (), False, frozenset())
 
 
-def _in_memory(kernel: Kernel, nest: LoopNest, strides: Mapping[SSAValue, Strides]) -> Iterator[Mapping[int, int]]:
+def _in_memory(kernel: Kernel, nest: LoopNest, strides: Mapping[KernelValue, Strides]) -> Iterator[Mapping[int, int]]:
     """The strides along axes of each value that is read or written."""
     for kernel_op in nest.ops:
         yield from (r.along(strides[r.value]) for r in kernel_op.reads if r.value in kernel.arguments)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from xdsl.ir import SSAValue
-
-from hybridc.ir.kernel import Kernel, KernelOp
-from hybridc.ir.structured import dtype_of, shape_of
+from hybridc.ir.kernels.kernel import Kernel, KernelOp, KernelValue
 
 Strides = tuple[int, ...]
 
@@ -22,22 +18,22 @@ class KernelMemory:
         values = [*kernel.arguments, *kernel.results]
         buffers = [*(f"x{i}" for i in range(len(kernel.arguments))), *(f"y{i}" for i in range(len(kernel.results)))]
         self.strides = {values[i]: s for i, s in strides.items()}
-        self.dtypes = {name: dtype_of(v) for name, v in zip(buffers, values, strict=True)}
-        self.names: dict[SSAValue, str] = {}
+        self.dtypes = {name: v.dtype for name, v in zip(buffers, values, strict=True)}
+        self.names: dict[KernelValue, str] = {}
         for name, v in zip(buffers, values, strict=True):
             self.names.setdefault(v, name)
         self.locals: list[int] = []
 
-    def materialize(self, value: SSAValue) -> None:
+    def materialize(self, value: KernelValue) -> None:
         """Give a value memory, if it has none."""
         if value not in self.names:
-            self.names[value] = self.local(math.prod(shape_of(value)), value)
+            self.names[value] = self.local(value.size, value)
 
-    def local(self, elements: int, like: SSAValue) -> str:
+    def local(self, elements: int, like: KernelValue) -> str:
         """A buffer of the kernel's own."""
         name = f"w{len(self.locals)}"
-        self.locals.append(elements * dtype_of(like).itemsize)
-        self.dtypes[name] = dtype_of(like)
+        self.locals.append(elements * like.dtype.itemsize)
+        self.dtypes[name] = like.dtype
         return name
 
 

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import SSAValue
-
-from hybridc.ir.kernel import KernelOp, number_of
+from hybridc.ir.kernels.kernel import KernelOp, KernelValue
 from hybridc.ir.loop_nest_plan import LoopNestPlan
-from hybridc.ir.structured import dtype_of
 
 # Bytes of a register, which holds one half-precision scalar, too, once it is computed with.
 _REGISTER = 4
@@ -31,14 +28,14 @@ def held_bytes(plan: LoopNestPlan) -> int:
     are carried from row to row.
     """
     turn = _turns(list(plan.op_of.values()))
-    carried, size, used = 0, dict[SSAValue, int](), dict[SSAValue, list[int]]()
+    carried, size, used = 0, dict[KernelValue, int](), dict[KernelValue, list[int]]()
     for kernel_op, now in turn.items():
         for value, axes in [*((r.value, r.axes) for r in kernel_op.reads), (kernel_op.result, kernel_op.axes)]:
-            if number_of(value) is not None or not {*plan.axes(axes)} >= {*plan.inner}:
+            if value.constant is not None or not {*plan.axes(axes)} >= {*plan.inner}:
                 continue
             computed = value in plan.op_of
-            size[value] = max(_REGISTER * computed, dtype_of(value).itemsize)
-            if value is kernel_op.result and plan.is_column_reduction(kernel_op):
+            size[value] = max(_REGISTER * computed, value.dtype.itemsize)
+            if value == kernel_op.result and plan.is_column_reduction(kernel_op):
                 carried += size[value]
             else:
                 used.setdefault(value, []).append(now)

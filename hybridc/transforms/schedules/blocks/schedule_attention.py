@@ -20,17 +20,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from xdsl.dialects import math as functions
-from xdsl.ir import SSAValue
-
 from hybridc.dialects.operator_attribute import Shape
-from hybridc.dtypes import HALVES
+from hybridc.dtypes import HALVES, element_kind
 from hybridc.ground.sizes import row_major
 from hybridc.ir.attention import Attention, GridContraction
-from hybridc.ir.kernel import Axes, KernelOp, LoopNest, Read
+from hybridc.ir.kernels.kernel import Axes, KernelOp, KernelValue, LoopNest, Read
 from hybridc.ir.loop_nest_plan import LoopNestPlan
 from hybridc.ir.online_reductions import OnlinePair, OnlineSoftmax
-from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.ir.tiles.tile_program import (
     Address,
     Dims,
@@ -48,7 +44,6 @@ from hybridc.ir.tiles.tile_program import (
 from hybridc.transforms.schedules.blocks.kernel_memory import KernelMemory, Strides
 from hybridc.transforms.schedules.blocks.tile_blocks import TileStatements
 from hybridc.transforms.schedules.blocks.tile_machine import multiplied_side
-from hybridc.transforms.schedules.schedule_kernels import kind_of, kind_of_dtype
 
 # The dimensions of tiles: what is a program's own, what it walks, and then columns of what is multiplied.
 _OWN, _OTHER = 0, 1
@@ -103,9 +98,9 @@ class _Scheduler:
                 axes = self._axes(contraction.sizes or (1,))
                 self.dims.append(TileDim(axes, side, "whole", side != contraction.width))
         self.consumers = [c for c in attention.consumers if len(attention.consumers) == 1 or c.summed & {*self.other}]
-        self.kind = kind_of_dtype(attention.wide)
+        self.kind = element_kind(attention.wide)
         values = (*kernel.arguments, *kernel.results)
-        strides = {v: self.memory.strides.get(v) or row_major(shape_of(v)) for v in values}
+        strides = {v: self.memory.strides.get(v) or row_major(v.shape) for v in values}
         self.middle = self._plan(attention.middle, {a: a for a in range(len(attention.middle.domain))})
         self.text = TileStatements(self.middle, values=self.memory.names, stepped=strides)
         self.operands: list[str] = []  # of the program's own rows or keys
@@ -132,7 +127,7 @@ class _Scheduler:
     def _in_middle(self) -> None:
         self.text.plan, self.text.on = self.middle, _BOTH
 
-    def _address(self, value: SSAValue, axes: Axes, on: Dims) -> Address:
+    def _address(self, value: KernelValue, axes: Axes, on: Dims) -> Address:
         """The address of a tile of a value, filled along all these dimensions, also where there is one element."""
         address = self.text.element_at(value, axes)
         alone = [a for i in on for a in self.dims[i].axes if self.sizes[a] == 1 and a not in address.axes]
@@ -196,12 +191,12 @@ class _Scheduler:
         dims = [self.dims[i] for i in self.text.on]
         limits = [self._extent(d.axes) if d.masked else None for d in dims]
         address = self._address(read.value, read.axes, self.text.on)
-        return self.text.factor(address, dtype_of(read.value), contraction.dtype, limits)
+        return self.text.factor(address, read.value.dtype, contraction.dtype, limits)
 
     def _add(self, contraction: GridContraction, left: str, total: str, sofar: str) -> None:
         """Add a consumer's products to its total; ``left`` is its operand that this program has made."""
         text, dtypes = self.text, (contraction.dtype, contraction.wide)
-        left = text.converted(left, dtype_of(contraction.left.value), contraction.dtype)
+        left = text.converted(left, contraction.left.value.dtype, contraction.dtype)
         right = self._tile(contraction.right, contraction, _OTHER)
         text.write(TileUpdate(total, text.contracted(left, right, self.other, dtypes, sofar)))
         self._in_middle()
@@ -262,8 +257,8 @@ class _Scheduler:
         assert self.attention.delta is not None
         (kernel_op, axes, output), grads, text = self.attention.delta, self.attention.producers[-1], self.text
         rows = self.operands[-1], self._tile(output, grads, _OWN)
-        factors = [text.converted(v, grads.dtype, dtype_of(kernel_op.result)) for v in rows]
-        product = text.map("arith.mulf", *factors, kind=kind_of(kernel_op.result))
+        factors = [text.converted(v, grads.dtype, kernel_op.result.dtype) for v in rows]
+        product = text.map("arith.mulf", *factors, kind=kernel_op.result.kind)
         columns = self.dims[self.widths[grads.sizes]].axes
         delta = text.known[kernel_op.result] = text.reduced(kernel_op, product, columns, 0.0, filled=True)
         self._in_middle()
@@ -274,7 +269,7 @@ class _Scheduler:
         text, half = self.text, self.attention.producers[0].dtype in HALVES
         for kernel_op in self.attention.middle.ops:
             if kernel_op.result not in text.known:
-                text.rough = half and [type(op) for op in kernel_op.steps] == [functions.ExpOp]
+                text.rough = half and [step.op for step in kernel_op.steps] == ["math.exp"]
                 self._ops([kernel_op])
         text.rough = False
         for contraction, total in zip(self.consumers, totals, strict=True):
@@ -282,7 +277,7 @@ class _Scheduler:
             if self.dims[_OWN].masked or self.dims[_OTHER].masked:
                 # What is not there counts for nothing, whatever became of it.
                 axes = (*self.own, *self.other)
-                left = text.once(TileInside, left, 0.0, axes, kind_of(contraction.left.value))
+                left = text.once(TileInside, left, 0.0, axes, contraction.left.value.kind)
             self._add(contraction, left, total, total)
 
     # --- after the walk ------------------------------------------------------------------------------------

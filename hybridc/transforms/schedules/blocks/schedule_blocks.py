@@ -18,12 +18,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from xdsl.ir import SSAValue
-
-from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest, number_of
+from hybridc.ir.kernels.kernel import Axes, Kernel, KernelOp, KernelValue, LoopNest
 from hybridc.ir.loop_nest_plan import LoopNestPlan, loop_nests_of, plan_loop_nest, read_elsewhere
 from hybridc.ir.online_reductions import OnlinePair
-from hybridc.ir.structured import shape_of
 from hybridc.ir.tiles.tile_program import TileConfig, TileDim, TileLaunch, TileSweep
 from hybridc.transforms.kernels.split_nest import (
     Groups,
@@ -44,7 +41,7 @@ LONGEST = 1 << 25
 
 
 def schedule_blocks(
-    kernel: Kernel, strides: Mapping[int, Strides], initial: Mapping[SSAValue, int] = MappingProxyType({})
+    kernel: Kernel, strides: Mapping[int, Strides], initial: Mapping[KernelValue, int] = MappingProxyType({})
 ) -> tuple[list[TileLaunch], KernelMemory]:
     """The launches that make the results of a kernel, but for constant ones, and the buffers of its values.
 
@@ -147,7 +144,7 @@ class _BlockScheduler:
         length, least = plan.extent(plan.inner), self.machine.elements
         if length % self.machine.vector or not least <= length < LONGEST:
             return False
-        followed = [plan.axes(r.axes) for s in plan.op_of.values() for r in s.reads if number_of(r.value) is None]
+        followed = [plan.axes(r.axes) for s in plan.op_of.values() for r in s.reads if r.value.constant is None]
         stored = [plan.axes(s.axes) for s in plan.op_of.values() if s.result in self.memory.names]
         inner = {*plan.inner}
         return any(axes and not inner & {*axes} for axes in followed) and all(inner <= {*axes} for axes in stored)
@@ -214,7 +211,7 @@ class _BlockScheduler:
         """The buffer of the partial results of a reduction: the result itself, if there is only one."""
         if pieces == 1:
             return PartialResults(kernel_op, self.memory.names[kernel_op.result], 1)
-        elements = pieces * math.prod(shape_of(kernel_op.result))
+        elements = pieces * kernel_op.result.size
         return PartialResults(kernel_op, self.memory.local(elements, kernel_op.result), pieces)
 
     # --- partial results -----------------------------------------------------------------------------------
@@ -237,7 +234,7 @@ class _BlockScheduler:
 
     def _of_parts(self, plan: LoopNestPlan, part: PartialResults) -> LoopNestPlan:
         """The plan for the iteration space of partial results: which one, and the index in the result."""
-        sizes = (part.pieces, math.prod(shape_of(part.kernel_op.result)))
+        sizes = (part.pieces, part.kernel_op.result.size)
         return replace(plan, sizes=sizes, dynamic=frozenset())
 
     def _combined(self, text: TileStatements, part: PartialResults) -> None:

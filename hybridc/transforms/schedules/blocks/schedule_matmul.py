@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 
 from hybridc.dtypes import DType
 from hybridc.ir.loop_nest_plan import LoopNestPlan
-from hybridc.ir.structured import dtype_of
 from hybridc.ir.tiles.tile_program import (
     Address,
     Axes,
@@ -34,7 +33,6 @@ from hybridc.ir.tiles.tile_program import (
 from hybridc.transforms.schedules.blocks.fused_matmul import FusedMatmul, MatmulOperand
 from hybridc.transforms.schedules.blocks.kernel_memory import KernelMemory
 from hybridc.transforms.schedules.blocks.tile_blocks import TileStatements
-from hybridc.transforms.schedules.schedule_kernels import kind_of
 
 
 def schedule_matmul(
@@ -62,7 +60,7 @@ class _MatmulScheduler:
         first, sizes = len(matmul.plan.sizes), matmul.terms or (1,)
         self.terms: Axes = tuple(range(first, first + len(sizes)))
         self.plan = replace(matmul.plan, sizes=(*matmul.plan.sizes, *sizes))
-        self.kind = kind_of(matmul.kernel_op.result)
+        self.kind = matmul.kernel_op.result.kind
         self.kept = (*matmul.batch, *matmul.rows, *matmul.columns)
         # The dimensions of tiles are rows and columns, if there are any, and last terms.
         self.sides = [(block, axes) for block, axes in (("bm", matmul.rows), ("bn", matmul.columns)) if axes]
@@ -152,7 +150,7 @@ class _MatmulScheduler:
             end = operand.terms if i == self.last else operand.kept
             limits.append(end if follows & {*axes} and any(end % b[block] for b in blocks) else None)
         kept, text.on = text.on, on
-        factor = text.factor(Address(buffer, tuple(terms)), dtype_of(operand.value), matmul.dtype, limits)
+        factor = text.factor(Address(buffer, tuple(terms)), operand.value.dtype, matmul.dtype, limits)
         text.on = kept
         return text.converted(factor, matmul.dtype, dtype)
 

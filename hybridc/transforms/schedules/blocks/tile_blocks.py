@@ -6,13 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.ir import SSAValue
-
-from hybridc.dtypes import DType
+from hybridc.dtypes import DType, element_kind
 from hybridc.ground.sizes import reach, row_major
-from hybridc.ir.kernel import KernelOp, Read, neutral_of
+from hybridc.ir.kernels.kernel import KernelOp, KernelValue, Read
 from hybridc.ir.online_reductions import OnlinePair
-from hybridc.ir.structured import dtype_of, shape_of
+from hybridc.ir.scalars import neutral_of
 from hybridc.ir.structured_builder import conversion
 from hybridc.ir.tiles.tile_program import (
     Address,
@@ -41,7 +39,7 @@ from hybridc.options import OPTIONS
 from hybridc.transforms.schedules.blocks.kernel_memory import KernelMemory, PartialResults, Strides
 from hybridc.transforms.schedules.blocks.rows_in_registers import in_order_of_need
 from hybridc.transforms.schedules.blocks.tile_machine import NARROW
-from hybridc.transforms.schedules.schedule_kernels import BodyStatements, kind_of, kind_of_dtype, start_of
+from hybridc.transforms.schedules.schedule_kernels import BodyStatements
 
 
 @dataclass(eq=False)
@@ -51,8 +49,8 @@ class TileStatements(BodyStatements):
     ``values`` are in these buffers of the kernel; ``stepped`` are the strides of those that may not be contiguous.
     """
 
-    values: Mapping[SSAValue, str] = field(default_factory=dict[SSAValue, str])
-    stepped: Mapping[SSAValue, Strides] = field(default_factory=dict[SSAValue, Strides])
+    values: Mapping[KernelValue, str] = field(default_factory=dict[KernelValue, str])
+    stepped: Mapping[KernelValue, Strides] = field(default_factory=dict[KernelValue, Strides])
     buffers: dict[str, str] = field(default_factory=dict[str, str])  # of the kernel, as the program calls them
     called: dict[str, TileBuffer] = field(default_factory=dict[str, TileBuffer])
     far: int = 0  # the largest offset in them, or more
@@ -63,29 +61,29 @@ class TileStatements(BodyStatements):
 
     # --- memory --------------------------------------------------------------------------------------------
 
-    def named(self, buffer: str, like: SSAValue, pieces: bool = False, elements: int = 0) -> str:
+    def named(self, buffer: str, like: KernelValue, pieces: bool = False, elements: int = 0) -> str:
         """The program's name of a buffer of the kernel; it is numbered as the program comes to it.
 
         It has as many ``elements``, or is ``like`` a value also in this.
         """
         if buffer not in self.buffers:
             self.buffers[buffer] = f"{buffer[0]}{sum(name[0] == buffer[0] for name in self.buffers.values())}"
-            self.called[buffer] = TileBuffer(self.buffers[buffer], kind_of(like), pieces)
-            shape = shape_of(like)
+            self.called[buffer] = TileBuffer(self.buffers[buffer], like.kind, pieces)
+            shape = like.shape
             size = reach(shape, self.stepped[like]) if like in self.stepped else math.prod(shape)
             self.far = max(self.far, elements or size)
         return self.buffers[buffer]
 
-    def buffer(self, value: SSAValue) -> str:
+    def buffer(self, value: KernelValue) -> str:
         return self.named(self.values[value], value)
 
-    def strides(self, value: SSAValue) -> tuple[Factor, ...]:
-        return tuple(Factor(n) for n in self.stepped.get(value) or row_major(shape_of(value)))
+    def strides(self, value: KernelValue) -> tuple[Factor, ...]:
+        return tuple(Factor(n) for n in self.stepped.get(value) or row_major(value.shape))
 
     def address(self, read: Read) -> Address:
         return self.element_at(read.value, read.axes)
 
-    def element_at(self, value: SSAValue, axes: Axes) -> Address:
+    def element_at(self, value: KernelValue, axes: Axes) -> Address:
         """The element of a value whose dimensions follow axes of the loop nest."""
         merged = self.plan.axes(axes)
         if value not in self.stepped:
@@ -100,7 +98,7 @@ class TileStatements(BodyStatements):
         if kernel_op.combine is None:
             self.known[kernel_op.result] = self.body(kernel_op)
         else:
-            start = start_of(kernel_op)
+            start = kernel_op.initial()
             self.known[kernel_op.result] = self.reduced(
                 kernel_op, self.element(kernel_op), self.plan.axes(kernel_op.reduced), start
             )
@@ -123,8 +121,8 @@ class TileStatements(BodyStatements):
     def reduced(self, kernel_op: KernelOp, value: str, over: Axes, start: Number, filled: bool = False) -> str:
         """The name of a value combined over axes; it may be ``filled`` with what counts for nothing."""
         assert kernel_op.combine is not None
-        kind = kind_of(kernel_op.result)
-        return self.add(TileReduce, kernel_op.combine.name, value, start, over, kind, 0, None, False, False, filled)
+        kind = kernel_op.result.kind
+        return self.add(TileReduce, kernel_op.combine.op, value, start, over, kind, 0, None, False, False, filled)
 
     def map(self, op: str, *operands: str, kind: str) -> str:
         """The name of an operation's result."""
@@ -166,20 +164,20 @@ class TileStatements(BodyStatements):
     def factor(self, address: Address, source: DType, target: DType, limits: Sequence[int | None]) -> str:
         """A tile of an array that is multiplied as ``target``, with zeros from the limits along its dimensions on."""
         ends = tuple(limits) if any(end is not None for end in limits) else ()
-        tile = self.once(TileLoad, address, kind_of_dtype(source), self.on, ends, 0.0)
+        tile = self.once(TileLoad, address, element_kind(source), self.on, ends, 0.0)
         return self.converted(tile, source, target)
 
     def converted(self, value: str, source: DType, target: DType) -> str:
         """The name of a value as another dtype."""
         if source == target:
             return value
-        return self.map(conversion(source, target), value, kind=kind_of_dtype(target))
+        return self.map(conversion(source, target), value, kind=element_kind(target))
 
     def contracted(
         self, left: str, right: str, over: Axes, dtypes: tuple[DType, DType], accumulator: str | None = None
     ) -> str:
         """The name of the sum, in the second of the ``dtypes``, of products of values of the first."""
-        kind, wide = map(kind_of_dtype, dtypes)
+        kind, wide = map(element_kind, dtypes)
         return self.add(TileContract, left, right, over, wide, accumulator, OPTIONS.tf32 and kind == "f32")
 
     # --- reductions that loops carry -----------------------------------------------------------------------
@@ -223,7 +221,7 @@ class TileStatements(BodyStatements):
         return before, loop, TileSweep((), self.take())
 
     def _carry(self, kernel_op: KernelOp) -> str:
-        return self.add(TileCarry, _nothing(kernel_op), self.plan.axes(kernel_op.axes), kind_of(kernel_op.result))
+        return self.add(TileCarry, _nothing(kernel_op), self.plan.axes(kernel_op.axes), kernel_op.result.kind)
 
     def _update(self, carried: str, value: str) -> None:
         self.write(TileUpdate(carried, value))
@@ -234,15 +232,15 @@ class TileStatements(BodyStatements):
 
     def _combined(self, kernel_op: KernelOp, a: str, b: str) -> str:
         assert kernel_op.combine is not None
-        return self.add(TileMap, kernel_op.combine.name, (a, b), kind_of(kernel_op.result))
+        return self.add(TileMap, kernel_op.combine.op, (a, b), kernel_op.result.kind)
 
     def _finish(self, part: PartialResults, name: str) -> None:
         """Store a partial result, or all of the result."""
         kernel_op = part.kernel_op
         if part.pieces == 1:
-            start = start_of(kernel_op)
+            start = kernel_op.initial()
             if start != _nothing(kernel_op):
-                name = self._combined(kernel_op, name, self.constant(start, kind_of(kernel_op.result)))
+                name = self._combined(kernel_op, name, self.constant(start, kernel_op.result.kind))
             self.write(TileStore(name, self.element_at(kernel_op.result, kernel_op.axes)))
             return
         buffer = self.named(part.buffer, kernel_op.result, pieces=True)
@@ -260,7 +258,7 @@ class TileStatements(BodyStatements):
 
         Beyond the last elements, a value that is ``filled`` is minus infinity.
         """
-        (peak, total), kind = sofar, kind_of(pair.second.result)
+        (peak, total), kind = sofar, pair.second.result.kind
         higher = self._combined(pair.first, peak, self._part(pair.first, value, filled))
         base = self._base(pair, higher)
         factor = self._power(pair, peak, base)
@@ -273,7 +271,7 @@ class TileStatements(BodyStatements):
 
     def _add_squares(self, pair: OnlinePair, value: str, sofar: tuple[str, str], count: str, over: Axes) -> None:
         """Write the same for squares; ``count`` is how many elements came before."""
-        (whole, total), kind = sofar, kind_of(pair.second.result)
+        (whole, total), kind = sofar, pair.second.result.kind
         counted = self.add(TileCount, over)
         more, before = (self.map("arith.sitofp", self._integer(n), kind=kind) for n in (counted, count))
         part = self._part(pair.first, value)
@@ -301,7 +299,7 @@ class TileStatements(BodyStatements):
 
     def _base(self, pair: OnlinePair, peak: str) -> str:
         """The value to subtract from exponents: the peak, or 0 if that is minus infinity, which less itself is NaN."""
-        kind = kind_of(pair.first.result)
+        kind = pair.first.result.kind
         lowest = self.map("arith.cmpf oeq", peak, self.constant(-math.inf, kind), kind="i1")
         return self.map("arith.select", lowest, self.constant(0.0, kind), peak, kind=kind)
 
@@ -316,19 +314,19 @@ class TileStatements(BodyStatements):
         return power
 
     def _scaled(self, pair: OnlinePair, total: str, value: str, peak: str) -> str:
-        return self.map("arith.mulf", total, self._power(pair, value, peak), kind=kind_of(pair.second.result))
+        return self.map("arith.mulf", total, self._power(pair, value, peak), kind=pair.second.result.kind)
 
     # --- partial results -----------------------------------------------------------------------------------
 
     def combined(self, part: PartialResults) -> None:
         """Write how the partial results of a reduction, along axis 0, are combined."""
         self.write(
-            TileStore(self._whole(part.kernel_op, self._loaded(part), start_of(part.kernel_op)), self._result(part))
+            TileStore(self._whole(part.kernel_op, self._loaded(part), part.kernel_op.initial()), self._result(part))
         )
 
     def joined(self, pair: OnlinePair, parts: tuple[PartialResults, PartialResults], terms: int, piece: int) -> None:
         """Write the same for those of a pair, of which each has ``piece`` of the ``terms``."""
-        kind = kind_of(pair.second.result)
+        kind = pair.second.result.kind
         first, second = (self._loaded(part) for part in parts)
         whole = self._whole(pair.first, first, _nothing(pair.first))
         if pair.powers:
@@ -347,7 +345,7 @@ class TileStatements(BodyStatements):
 
     def _loaded(self, part: PartialResults) -> str:
         buffer = self.named(part.buffer, part.kernel_op.result)
-        return self.add(TileLoad, self.space.row_major(buffer, (0, 1)), kind_of(part.kernel_op.result))
+        return self.add(TileLoad, self.space.row_major(buffer, (0, 1)), part.kernel_op.result.kind)
 
     def _whole(self, kernel_op: KernelOp, name: str, start: Number) -> str:
         return self.reduced(kernel_op, name, (0,), start)
@@ -369,4 +367,4 @@ class TileStatements(BodyStatements):
 def _nothing(kernel_op: KernelOp) -> Number:
     """The identity of a reduction."""
     assert kernel_op.combine is not None
-    return neutral_of(kernel_op.combine.name, dtype_of(kernel_op.result))
+    return neutral_of(kernel_op.combine.op, kernel_op.result.dtype)

@@ -11,11 +11,11 @@
 // CHECK-NEXT:    func.return %p
 // CHECK:       func.func private @fused_add_tanh([[P:%.*]]: tensor<4x4xf32>, [[Q:%.*]]: tensor<4xf32>) -> tensor<4x4xf32> attributes {hybrid.domains = [array<i64: 4, 4>]} {
 // CHECK-NOT:     linalg.fill
-// CHECK-NOT:     linalg.matmul
+// CHECK-NOT:     "reduction"
 // CHECK:         linalg.generic {{.*}} ins([[P]], [[Q]] : tensor<4x4xf32>, tensor<4xf32>)
 // CHECK:       func.func private @k_matmul([[X:%.*]]: tensor<4x4xf32>, [[W:%.*]]: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {hybrid.domains = [array<i64: 4, 4>]} {
-// CHECK:         [[C:%.*]] = linalg.matmul {{.*}} ins([[X]], [[W]]
-// CHECK-NEXT:    func.return [[C]]
+// CHECK:         [[C:%.*]] = linalg.generic {{.*}}"reduction"]} ins([[X]], [[W]]
+// CHECK:         func.return [[C]]
 func.func @layers(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>, %b: tensor<4xf32>) -> tensor<4x4xf32> {
   %m = hybrid.matmul %x, %w : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   %a = hybrid.add %m, %b : (tensor<4x4xf32>, tensor<4xf32>) -> tensor<4x4xf32>

@@ -8,34 +8,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects import arith, func
-from xdsl.dialects.builtin import (
-    AffineMapAttr,
-    ArrayAttr,
-    DenseArrayBase,
-    FunctionType,
-    IndexType,
-    TensorType,
-    i32,
-    i64,
-)
-from xdsl.dialects.linalg import ops as linalg
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
-from xdsl.rewriter import Rewriter
 
 from hybridc.dialects.operator_attribute import Shape
+from hybridc.dtypes import element_kind
 from hybridc.ground.sizes import Place
 from hybridc.ir.costs import PARTS, WORTH_READING
-from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest
-from hybridc.ir.kernel_notes import AXES, DOMAINS, LOOP_NEST
-from hybridc.ir.loop_nest_plan import loop_axes
-from hybridc.ir.structured import dtype_of, is_scaffold, note_dtypes, shape_of
-from hybridc.ir.structured_builder import Builder, Element, ScalarBuilder, Tensor
+from hybridc.ir.kernels.kernel import (
+    INDEX,
+    Axes,
+    BodyArgument,
+    BodyOp,
+    BodyValue,
+    Kernel,
+    KernelOp,
+    KernelValue,
+    LoopNest,
+    Read,
+    ScalarBody,
+    grid_of,
+)
 
 _INDEX = np.dtype(np.int64)
 
@@ -88,7 +83,7 @@ def _is_parallel(kernel: Kernel, nest: LoopNest, axis: int) -> bool:
         return False
     if any(v not in {r.value for r in s.reads} for s in nest.ops for v in s.indirect):
         return False
-    steps: dict[SSAValue, set[Any]] = {}
+    steps: dict[KernelValue, set[Any]] = {}
     for read in (r for s in nest.ops for r in s.reads):
         if sum(axis in terms for terms in map(_terms, read.places)) > 1:
             return False
@@ -133,7 +128,7 @@ def tile_of(kernel: Kernel, most: int, fewest: int, tiles: int = 1, batch: int =
     pairs = [*zip(kernel.nests, kernel.grid, strict=True)]
     shared = [not all(_follow(nest, axes[i]) for nest, axes in pairs) for i in range(len(sizes))]
     tile = [n if shared[i] else 1 for i, n in enumerate(sizes)]
-    per_point = sum(math.prod(shape_of(v)) * dtype_of(v).itemsize for v in inner_values(kernel)) // math.prod(sizes)
+    per_point = sum(v.bytes for v in inner_values(kernel)) // math.prod(sizes)
 
     def fits(candidate: Sequence[int]) -> bool:
         return math.prod(candidate) * per_point <= most and math.prod(sizes) >= tiles * math.prod(candidate)
@@ -159,7 +154,7 @@ def _divisors(size: int) -> list[int]:
     return [d for d in range(1, size + 1) if size % d == 0]
 
 
-def inner_values(kernel: Kernel) -> list[SSAValue]:
+def inner_values(kernel: Kernel) -> list[KernelValue]:
     """The values that loop nests make for each other alone."""
     outside = set(kernel.results)
     read = [{r.value for s in nest.ops for r in s.reads} for nest in kernel.nests]
@@ -183,19 +178,20 @@ class GridIndex:
 
     axis: int
     size: int
+    place: int = field(compare=False)  # the axis of the loop nest
 
 
 @dataclass(frozen=True, eq=False)
 class TileKernel:
-    """One tile of a loop nest, as a kernel of its own.
+    """One tile of a loop nest, as a ``kernel`` of its own.
 
     Its ``arguments`` and ``results`` are those values of the whole kernel; ``steps`` say, for each of them, which
     dimension follows each axis of the grid, if one does.
     """
 
-    function: func.FuncOp
-    arguments: tuple[SSAValue | GridIndex, ...]
-    results: tuple[SSAValue, ...]
+    kernel: Kernel
+    arguments: tuple[KernelValue | GridIndex, ...]
+    results: tuple[KernelValue, ...]
     steps: tuple[tuple[Step | None, ...], ...]
 
     @property
@@ -206,29 +202,21 @@ class TileKernel:
 
 def tile_kernels(kernel: Kernel, nests: Sequence[LoopNest], tile: Shape) -> list[TileKernel]:
     """The loop nests of a kernel, or parts of these, at a tile of its grid with so many points along each axis."""
-    return [_TileCopy(kernel, nests, index, tile).made() for index in range(len(nests))]
+    return [_TileCopy(kernel, nests, index, tile).tile() for index in range(len(nests))]
 
 
-def index_kernel(size: int) -> func.FuncOp:
+def index_kernel(size: int) -> Kernel:
     """The kernel that makes the array of all indices along an axis of so many points."""
-    builder = Builder(Block())
-    builder.operator = "arange"
-    indices = builder.generic([], Tensor((size,), _INDEX, builder), _index).value
-    AXES.put(cast(Operation, indices.owner), [0])
-    builder.block.add_op(func.ReturnOp(indices))
-    kind = FunctionType.from_lists([], [indices.type])
-    function = func.FuncOp("k_arange", kind, Region(builder.block), visibility="private")
-    DOMAINS.put(function, [(size,)])
-    return function
-
-
-def _index(b: ScalarBuilder, sofar: Element) -> Element:
-    """The body of an array of indices."""
-    return b.convert(b.index_of(0), sofar.dtype)
+    indices, kind = KernelValue(0, _INDEX, (size,)), element_kind(_INDEX)
+    index = BodyOp(INDEX, (), "index", loop=0)
+    cast = BodyOp("arith.index_cast", (index,), kind)
+    body = ScalarBody((BodyArgument(0, kind, unused=True),), (index, cast), cast)
+    kernel_op = KernelOp("elementwise", body, (), indices, (0,), (0,), operator="arange")
+    return Kernel("k_arange", [], [indices], (LoopNest((size,), (kernel_op,), 1),))
 
 
 class _TileCopy:
-    """Copies the operations of a loop nest for a tile."""
+    """Copies the ops of a loop nest for a tile."""
 
     def __init__(self, kernel: Kernel, nests: Sequence[LoopNest], index: int, tile: Shape) -> None:
         self.kernel, self.nest, self.index = kernel, nests[index], index
@@ -238,95 +226,75 @@ class _TileCopy:
         for axis, size in zip(self.grid, tile, strict=True):
             self.domain[axis] = size
         rank = len(self.domain)
-        self.summed = {a: n for s in self.nest.ops if s.reduced for a, n in s.extents.items() if a >= rank}
-        self.block = Block()
-        self.values: dict[SSAValue | GridIndex, SSAValue] = {}
+        summed = {a: n for s in self.nest.ops if s.reduced for a, n in s.extents.items() if a >= rank}
+        self.sizes = {**summed, **dict(enumerate(self.domain))}
+        self.values: dict[KernelValue | GridIndex, KernelValue] = {}
 
-    def made(self) -> TileKernel:
+    def tile(self) -> TileKernel:
         """The kernel."""
         kernel_ops = self.nest.ops
         own = {s.result for s in kernel_ops}
-        outer = [r for s in kernel_ops for r in s.reads if r.value not in own and not _is_scaffold(r.value)]
-        reads: dict[SSAValue | GridIndex, tuple[Place, ...]] = {r.value: r.places for r in outer}
-        for value, places in reads.items():
-            kind = self._type(cast(SSAValue, value), places)
-            self.values[value] = self.block.insert_arg(kind, len(self.block.args))
+        outer = [r for s in kernel_ops for r in s.reads if r.value not in own and not r.value.is_constant]
+        reads: dict[KernelValue | GridIndex, tuple[Place, ...]] = {r.value: r.places for r in outer}
         for kernel_op in kernel_ops:
-            self._kernel_op(kernel_op)
-        reads |= {v: (self.grid[v.axis],) for v in self.values if isinstance(v, GridIndex)}
+            reads |= {v: () for v in kernel_op.tables if v not in reads}  # whole, at any tile
+            reads |= {index: (index.place,) for index in self._indices(kernel_op)}
+        for value, places in reads.items():
+            self._copy(value, places)
+        copies = tuple([self._kernel_op(kernel_op) for kernel_op in kernel_ops])
         elsewhere = {r.value for n in self.others for s in n.ops for r in s.reads}
         left = {s.result: s.axes for s in kernel_ops if s.result in elsewhere or s.result in self.kernel.results}
-        results = [self.values[v] for v in left]
-        self.block.add_op(func.ReturnOp(*results))
-        kinds = [[v.type for v in values] for values in (self.block.args, results)]
-        name = f"{self.kernel.name}_{self.index + 1}"
-        function = func.FuncOp(name, FunctionType.from_lists(*kinds), Region(self.block), visibility="private")
-        DOMAINS.put(function, [self.domain])
-        dtypes = [_INDEX if isinstance(v, GridIndex) else dtype_of(v) for v in reads]
-        note_dtypes(function, [*dtypes, *map(dtype_of, left)])
-        steps = tuple(followed(places, self.grid) for places in (*reads.values(), *left.values()))
-        return TileKernel(function, tuple(reads), tuple(left), steps)
+        domain, name = tuple(self.domain), f"{self.kernel.name}_{self.index + 1}"
+        nest = LoopNest(domain, copies, grid_of(domain, copies))
+        arguments, results = [[self.values[v] for v in values] for values in (reads, left)]
+        steps = tuple([followed(places, self.grid) for places in (*reads.values(), *left.values())])
+        return TileKernel(Kernel(name, arguments, results, (nest,)), tuple(reads), tuple(left), steps)
 
-    def _kernel_op(self, kernel_op: KernelOp) -> None:
+    def _indices(self, kernel_op: KernelOp) -> list[GridIndex]:
+        """The arrays of indices that a body reads: along axes of which a tile has a part, which begins anywhere."""
+        cut = [a for a in sorted(kernel_op.indexed) if self.domain[a] != self.nest.domain[a]]
+        return [GridIndex(self.grid.index(a), self.nest.domain[a], a) for a in cut]
+
+    def _kernel_op(self, kernel_op: KernelOp) -> KernelOp:
         for read in kernel_op.reads:
             if read.value not in self.values:
-                self._scaffold(read.value, self._type(read.value, read.places))
-        begins = self._type(kernel_op.result, kernel_op.axes)
-        operands = [self.values[r.value] for r in kernel_op.reads]
-        copy = _copy(kernel_op.op, [*operands, self._scaffold(kernel_op.op.operands[-1], begins)], begins)
-        LOOP_NEST.drop(copy)
-        self.block.add_op(copy)
-        self.values[kernel_op.result] = copy.results[0]
-        axes = loop_axes(kernel_op)
-        for op in [op for op in copy.regions[0].block.ops if isinstance(op, linalg.IndexOp)]:
-            axis = axes[op.dim.value.data]
-            if self.domain[axis] != self.nest.domain[axis]:
-                self._read_index(cast(linalg.GenericOp, copy), op, axis)
+                self._copy(read.value, read.places)
+        self._copy(kernel_op.result, kernel_op.axes)
+        reads = [replace(r, value=self.values[r.value]) for r in kernel_op.reads]
+        body = kernel_op.body
+        for index in self._indices(kernel_op):
+            body = _reading_index(body, kernel_op.loops.index(index.place), len(reads))
+            reads.append(Read(self.values[index], (index.place,)))
+        tables = tuple([self.values[v] for v in kernel_op.tables])
+        result = self.values[kernel_op.result]
+        combine = None if kernel_op.combine is None else cast(BodyOp, body.result)
+        return replace(kernel_op, body=body, reads=tuple(reads), tables=tables, result=result, combine=combine)
 
-    def _read_index(self, copy: linalg.GenericOp, op: linalg.IndexOp, axis: int) -> None:
-        """Let a body read the index of a loop: in a tile it does not begin with zero."""
-        index = GridIndex(self.grid.index(axis), self.nest.domain[axis])
-        if index not in self.values:
-            self.values[index] = self.block.insert_arg(TensorType(i64, [self.domain[axis]]), len(self.block.args))
-        body, count = copy.regions[0].block, len(copy.inputs)
-        argument = body.insert_arg(i64, count)
-        maps = list(copy.indexing_maps)
-        rank = maps[-1].data.num_dims
-        maps.insert(count, AffineMapAttr(AffineMap(rank, 0, (AffineExpr.dimension(op.dim.value.data),))))
-        copy.properties["indexing_maps"] = ArrayAttr(maps)
-        copy.operands = [*copy.inputs, self.values[index], *copy.outputs]
-        copy.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, [count + 1, 1])
-        Rewriter.replace_op(op, arith.IndexCastOp(argument, IndexType()))
-
-    def _scaffold(self, value: SSAValue, kind: Attribute) -> SSAValue:
-        """A copy of an initial or constant tensor, with this type."""
-        op = cast(Operation, value.owner)
-        operands = [self._scaffold(v, kind if isinstance(v.type, TensorType) else v.type) for v in op.operands]
-        copy = _copy(op, operands, kind)
-        self.block.add_op(copy)
-        self.values[value] = copy.results[0]
-        return copy.results[0]
-
-    def _type(self, value: SSAValue, places: Sequence[Place]) -> TensorType[Attribute]:
-        """The type of a value's part for the tile."""
-        sizes = {**self.summed, **dict(enumerate(self.domain))}
-        pairs = zip(places, shape_of(value), strict=True)
-        shape = [sizes.get(p, n) if isinstance(p, int) else p.ends(sizes)[1] + 1 for p, n in pairs]
-        return TensorType(cast("TensorType[Attribute]", value.type).get_element_type(), shape)
+    def _copy(self, value: KernelValue | GridIndex, places: Sequence[Place]) -> None:
+        """The part of a value for the tile; a place says what a dimension follows."""
+        position = len(self.values)
+        if isinstance(value, GridIndex):
+            self.values[value] = KernelValue(position, _INDEX, (self.domain[value.place],))
+            return
+        pairs = zip(places, value.shape, strict=True) if places else ()
+        shape = [self.sizes.get(p, n) if isinstance(p, int) else p.ends(self.sizes)[1] + 1 for p, n in pairs]
+        shape = tuple(shape) if places else value.shape
+        self.values[value] = value.moved(position, shape)
 
 
-def _copy(op: Operation, operands: Sequence[SSAValue], kind: Attribute) -> Operation:
-    """The same operation of other operands and with another type of its result."""
-    copy = type(op).create(
-        operands=operands,
-        result_types=[kind],
-        properties=dict(op.properties),
-        attributes=dict(op.attributes),
-        regions=[r.clone() for r in op.regions],
-    )
-    copy.location = op.location
-    return copy
-
-
-def _is_scaffold(value: SSAValue) -> bool:
-    return isinstance(value.owner, Operation) and is_scaffold(value.owner)
+def _reading_index(body: ScalarBody, loop: int, position: int) -> ScalarBody:
+    """A body that reads, as its argument ``position``, what was the index of a loop."""
+    argument = BodyArgument(position, element_kind(_INDEX))
+    *before, last = body.arguments
+    assert last.position == position, "the initial value comes last"
+    renamed: dict[BodyValue, BodyValue] = {last: replace(last, position=position + 1)}
+    steps: list[BodyOp] = []
+    for step in body.steps:
+        if step.op == INDEX and step.loop == loop:
+            copy = BodyOp("arith.index_cast", (argument,), "index")
+        else:
+            copy = replace(step, operands=tuple([renamed.get(v, v) for v in step.operands]))
+        renamed[step] = copy
+        steps.append(copy)
+    arguments = (*before, argument, cast(BodyArgument, renamed[last]))
+    return ScalarBody(arguments, tuple(steps), renamed.get(body.result, body.result))

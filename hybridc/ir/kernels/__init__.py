@@ -1,0 +1,1 @@
+"""Kernels as data, the functions that they print as, and their tiles."""

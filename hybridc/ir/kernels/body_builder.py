@@ -1,0 +1,67 @@
+"""``b``, the builder of scalar bodies of kernels as data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from xdsl.ir import Attribute, Operation
+
+from hybridc.dtypes import DType, element_kind
+from hybridc.ir.kernels.kernel import CONSTANT, EXTRACT, INDEX, BodyArgument, BodyOp, BodyValue, ScalarBody
+from hybridc.ir.structured_builder import INT64, Element, ScalarSteps, number_attribute
+
+
+class BodyBuilder(ScalarSteps[BodyValue]):
+    """Appends steps to a body, of which ``dtypes`` are those of the elements read, and last of the result."""
+
+    def __init__(self, dtypes: Sequence[DType]) -> None:
+        super().__init__()
+        self.kinds = [element_kind(dtype) for dtype in dtypes]
+        self.steps: list[BodyOp] = []
+
+    def add_op(
+        self,
+        cls: type[Operation],
+        operands: Sequence[BodyValue],
+        kind: Attribute,
+        properties: dict[str, Attribute] | None = None,
+    ) -> BodyValue:
+        return self._named(cls.name, operands, kind)
+
+    def _named(self, op: str, operands: Sequence[BodyValue], kind: Attribute) -> BodyValue:
+        return self._add(BodyOp(op, tuple(operands), str(kind)))
+
+    def _add(self, step: BodyOp) -> BodyOp:
+        self.steps.append(step)
+        return step
+
+    def constant(self, value: Any, dtype: DType) -> Element[BodyValue]:
+        """A constant."""
+        key, kind = (repr(value), dtype), element_kind(dtype)
+        if key not in self.constants:
+            scalar = cast(Any, number_attribute(value, dtype)).value.data
+            self.constants[key] = self._add(BodyOp(CONSTANT, (), kind, bool(scalar) if kind == "i1" else scalar))
+        return Element(self, self.constants[key], dtype, constant=value)
+
+    def index_of(self, loop: int) -> Element[BodyValue]:
+        """The index of a loop."""
+        index = self._add(BodyOp(INDEX, (), "index", loop=loop))
+        return Element(self, self._add(BodyOp("arith.index_cast", (index,), "i64")), INT64, index)
+
+    def gather(self, table: int, dtype: DType, index: Sequence[Element[BodyValue]]) -> Element[BodyValue]:
+        """The element of a table of the op at indices in range."""
+        step = BodyOp(EXTRACT, tuple([self._place(i) for i in index]), element_kind(dtype), table=table)
+        return Element(self, self._add(step), dtype)
+
+    def body(self, result: Element[BodyValue]) -> ScalarBody:
+        """The body that reads nothing but tables, and yields this."""
+        arguments = tuple([BodyArgument(i, kind, unused=True) for i, kind in enumerate(self.kinds)])
+        return ScalarBody(arguments, tuple(self.steps), result.value)
+
+
+def copying_body(dtype: DType) -> ScalarBody:
+    """The body that yields the element read."""
+    kind = element_kind(dtype)
+    element, initial = BodyArgument(0, kind), BodyArgument(1, kind, unused=True)
+    return ScalarBody((element, initial), (), element)
