@@ -30,6 +30,7 @@ from hybridc.dialects.mlir.hybrid import HandleAttr
 from hybridc.dialects.mlir.integer_array import integer_array, integers_of
 from hybridc.ground.sizes import Sizes, is_size
 from hybridc.ir.kernels.kernel_notes import DOMAINS, VARYING
+from hybridc.ir.kernels.kernel_text import give_kernel, kernel_of
 from hybridc.ir.structured import give_type, kernels
 from hybridc.ir.values import functions
 
@@ -65,9 +66,7 @@ class SizedModule:
         self._sizes = sizes
         self._recipes = _Recipes()
         self._places = _places(module, self._recipes)
-        self._domains = {
-            name: DOMAINS.of(function) for name, function in kernels(module).items() if DOMAINS.is_on(function)
-        }
+        self._kernels = {f: kernel_of(f) for f in kernels(module).values() if DOMAINS.is_on(f)}
         self.vary(varying)
 
     def put(self, values: Sequence[int]) -> None:
@@ -75,13 +74,15 @@ class SizedModule:
         attributes = self._recipes.made(values)
         for recipe, places in self._places.items():
             places.put(attributes[recipe])
+        for function, kernel in self._kernels.items():
+            give_kernel(function, kernel.at(lambda n: _value(n, values), VARYING.of(function)))
 
     def vary(self, atoms: Set[int]) -> None:
         """Note on the kernels which of their axes vary with some free sizes."""
-        for name, function in kernels(self.module).items():
+        for function, kernel in self._kernels.items():
             noted = [
-                [a for a, n in enumerate(domain) if is_size(n) and self._sizes.depends(n, atoms)]
-                for domain in self._domains.get(name, ())
+                [a for a, n in enumerate(nest.domain) if is_size(n) and self._sizes.depends(n, atoms)]
+                for nest in kernel.nests
             ]
             if any(noted):
                 VARYING.put(function, noted)

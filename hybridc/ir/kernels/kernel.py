@@ -9,7 +9,7 @@ iteration space on. A kernel prints as a function of linalg ops, and is read fro
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeGuard
 
@@ -174,6 +174,11 @@ class Read:
     def places(self) -> tuple[Place, ...]:
         """The index along each dimension of the value."""
         return self.index or self.axes
+
+    def at(self, size: Callable[[int], int]) -> Read:
+        """The read with the values of symbolic sizes in its indices."""
+        indices = [AffineIndex(tuple((a, size(f)) for a, f in i.terms), size(i.offset)) for i in self.index]
+        return replace(self, index=tuple(indices)) if indices else self
 
     def along(self, strides: Sequence[int]) -> dict[int, int]:
         """The stride along each axis, given those of the value's dimensions."""
@@ -355,6 +360,21 @@ class Kernel:
     attention: tuple[Axes, ...] = ()
     of_panels: bool = False
     identity: object = field(default_factory=object)
+
+    def at(self, size: Callable[[int], int], varying: Sequence[Axes]) -> Kernel:
+        """The kernel with the values of its symbolic sizes; and with the axes of each nest that vary with some."""
+        of = {v: v.of_shape(tuple(map(size, v.shape))) for v in self.values}
+        nests = [
+            replace(
+                nest,
+                domain=tuple(map(size, nest.domain)),
+                ops=tuple([s.with_values(of, [r.at(size) for r in s.reads]) for s in nest.ops]),
+                varying=axes,
+            )
+            for nest, axes in zip(self.nests, varying or ((),) * len(self.nests), strict=True)
+        ]
+        arguments, results = [[of[v] for v in values] for values in (self.arguments, self.results)]
+        return replace(self, arguments=arguments, results=results, nests=tuple(nests))
 
     def as_one_tile(self) -> Kernel:
         """The kernel over a grid of one point: its contraction and what follows that are apart then."""

@@ -11,7 +11,6 @@ lists the axes that are rows, and those that are keys (:mod:`hybridc.ir.attentio
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal, cast
 from weakref import WeakKeyDictionary
 
@@ -69,18 +68,38 @@ from hybridc.ir.structured_builder import (
     structured_type,
 )
 
-# The kernels of the functions that were written of them, which nothing changes but for their sizes and notes.
+# The kernels of which functions were written. Nothing changes these functions but for their sizes and notes.
 _WRITTEN: WeakKeyDictionary[func.FuncOp, Kernel] = WeakKeyDictionary()
 
 
 def kernel_of(function: func.FuncOp) -> Kernel:
-    """The kernel of which a function was written, or that it is, as long as the sizes are those of that time."""
+    """The kernel of which a function was written, or else that it is."""
     return _WRITTEN.get(function) or read_kernel(function)
+
+
+def give_kernel(function: func.FuncOp, kernel: Kernel) -> None:
+    """Say of which kernel a function is written: the same one as before, at other sizes."""
+    _WRITTEN[function] = kernel
 
 
 def read_kernel(function: func.FuncOp) -> Kernel:
     """The kernel that a function is."""
-    return KernelReader(function).kernel
+    reader = _OpReader()
+    arguments = [reader.value(v) for v in function.body.block.args]
+    domains = DOMAINS.of(function)
+    kernel_ops: list[list[KernelOp]] = [[] for _ in domains]
+    for op in function.body.block.ops:
+        if not is_scaffold(op) and not isinstance(op, func.ReturnOp):
+            at = LOOP_NEST.of(op)
+            kernel_ops[at].append(reader.kernel_op(op, AXES.of(op), domains[at]))
+    varying = VARYING.of(function) or ((),) * len(domains)
+    parts = zip(domains, kernel_ops, varying, strict=True)
+    nests = tuple([LoopNest(d, tuple(s), grid_of(d, s), v, i) for i, (d, s, v) in enumerate(parts)])
+    end = function.body.block.last_op
+    assert isinstance(end, func.ReturnOp)
+    results = [reader.value(v) for v in end.arguments]
+    noted = GRID.of(function), ATTENTION.of(function), PANELS.of(function)
+    return Kernel(function.sym_name.data, arguments, results, nests, *noted)
 
 
 def kernel_of_ops(
@@ -101,10 +120,9 @@ def kernel_of_ops(
 
 
 class _OpReader:
-    """Reads linalg ops; ``values`` are those that they are about, by position."""
+    """Reads linalg ops; ``known`` are the values that they are about."""
 
     def __init__(self) -> None:
-        self.values: list[SSAValue] = []
         self.known: dict[SSAValue, KernelValue] = {}
 
     def value(self, value: SSAValue) -> KernelValue:
@@ -112,10 +130,8 @@ class _OpReader:
         known = self.known.get(value)
         if known is None:
             elements = number_of(value), matrix_of(value)
-            position, hint = len(self.values), value.name_hint if isinstance(value, OpResult) else None
-            known = KernelValue(position, dtype_of(value), shape_of(value), *elements, hint)
-            self.known[value] = known
-            self.values.append(value)
+            position, hint = len(self.known), value.name_hint if isinstance(value, OpResult) else None
+            known = self.known[value] = KernelValue(position, dtype_of(value), shape_of(value), *elements, hint)
         return known
 
     def kernel_op(self, op: Operation, axes: Axes, domain: Shape) -> KernelOp:
@@ -147,68 +163,21 @@ class _OpReader:
         )  # fmt: skip
 
 
-class KernelReader(_OpReader):
-    """Reads a kernel from a function."""
-
-    def __init__(self, function: func.FuncOp) -> None:
-        super().__init__()
-        self.function = function
-        block = function.body.block
-        arguments = [self.value(v) for v in block.args]
-        domains = DOMAINS.of(function)
-        kernel_ops: list[list[KernelOp]] = [[] for _ in domains]
-        for op in block.ops:
-            if not is_scaffold(op) and not isinstance(op, func.ReturnOp):
-                at = LOOP_NEST.of(op)
-                kernel_ops[at].append(self.kernel_op(op, AXES.of(op), domains[at]))
-        varying = VARYING.of(function) or ((),) * len(domains)
-        parts = zip(domains, kernel_ops, varying, strict=True)
-        nests = tuple([LoopNest(d, tuple(s), grid_of(d, s), v, i) for i, (d, s, v) in enumerate(parts)])
-        end = block.last_op
-        assert isinstance(end, func.ReturnOp)
-        results = [self.value(v) for v in end.arguments]
-        noted = GRID.of(function), ATTENTION.of(function), PANELS.of(function)
-        self.kernel = Kernel(function.sym_name.data, arguments, results, nests, *noted)
-
-    def resized(self) -> None:
-        """Read the sizes, which alone have changed."""
-        values = [v.of_shape(shape_of(self.values[v.position])) for v in self.known.values()]
-        of = dict(zip(values, values, strict=True))
-        self.known = dict(zip(self.known, values, strict=True))
-        kernel = self.kernel
-        nests = [
-            nest.at(domain, tuple([s.with_values(of, self._reads(s)) for s in nest.ops]))
-            for nest, domain in zip(kernel.nests, DOMAINS.of(self.function), strict=True)
-        ]
-        arguments, results = [[of[v] for v in own] for own in (kernel.arguments, kernel.results)]
-        self.kernel = replace(kernel, arguments=arguments, results=results, nests=tuple(nests))
-
-    def _reads(self, kernel_op: KernelOp) -> tuple[Read, ...]:
-        """The reads of an op, with the indices that its function has now."""
-        if not any(r.index for r in kernel_op.reads):
-            return kernel_op.reads
-        affine = affine_operands(cast(Operation, self.values[kernel_op.result.position].owner))
-        reads = enumerate(kernel_op.reads)
-        return tuple([_affine(r.value, affine[i], kernel_op.loops) if r.index else r for i, r in reads])
-
-
 class AnalysedKernels:
     """The kernels of a module; each is read once."""
 
     def __init__(self) -> None:
-        self._readers: dict[func.FuncOp, KernelReader] = {}
+        self._kernels: dict[func.FuncOp, Kernel] = {}
 
     def resized(self) -> None:
         """Kernels have other sizes from now on; all else about them is the same."""
-        for reader in self._readers.values():
-            reader.resized()
+        self._kernels.clear()
 
     def kernel(self, function: func.FuncOp) -> Kernel:
         """The kernel that a function is."""
-        reader = self._readers.get(function)
-        if reader is None:
-            reader = self._readers[function] = KernelReader(function)
-        return reader.kernel
+        if function not in self._kernels:
+            self._kernels[function] = kernel_of(function)
+        return self._kernels[function]
 
 
 def matrix_of(value: SSAValue) -> Matrix | None:
@@ -305,7 +274,7 @@ def function_of(kernel: Kernel) -> func.FuncOp:
             note.put(function, value)
     note_dtypes(function, [v.dtype for v in (*kernel.arguments, *kernel.results)])
     function.location = fused_location([cast(Operation, writer.values[s.result].owner) for s in kernel.ops])
-    _WRITTEN[function] = kernel
+    give_kernel(function, kernel)
     return function
 
 

@@ -37,7 +37,7 @@ from hybridc.ground.buffers import SMALLEST
 from hybridc.ground.location import Location
 from hybridc.ground.quoting import one_line, required_name
 from hybridc.ir.kernels.kernel_notes import STRIDED
-from hybridc.ir.kernels.kernel_text import read_kernel
+from hybridc.ir.kernels.kernel_text import kernel_of
 from hybridc.ir.planned import Program
 from hybridc.ir.structured import arrays_of, handwritten_kernel, numbers_in
 from hybridc.ir.values import volume
@@ -246,7 +246,7 @@ class _ModuleEmitter(ProgramEmitter):
         name = function.sym_name.data
         if name not in self.emitters:
             strided, updates = frozenset(STRIDED.of(function)), UPDATES.of(function)
-            self.emitters[name] = kernel_emitter(read_kernel(function), self.threads, strided, updates)
+            self.emitters[name] = kernel_emitter(kernel_of(function), self.threads, strided, updates)
             self.program.functions[name] = self._function(name, self.emitters[name])
         given_bytes = 0 if op.scratch is None else volume(hybrid_shape(op.scratch))
         emitter = self.emitters[name]

@@ -14,7 +14,7 @@ from xdsl.passes import ModulePass
 from hybridc.dialects.mlir.graph_notes import DONATED, UPDATES
 from hybridc.ir.concatenated import strided_arrays
 from hybridc.ir.kernels.kernel_notes import INPLACE, SCRATCH, STRIDED, THREADS
-from hybridc.ir.kernels.kernel_text import read_kernel
+from hybridc.ir.kernels.kernel_text import kernel_of
 from hybridc.ir.structured import is_host, kernels, root
 from hybridc.lower.numpy.emit_grid_kernel import kernel_emitter
 
@@ -41,7 +41,7 @@ class TileKernels(ModulePass):
             if name in updates:
                 UPDATES.put(kernel, sorted(updates[name]))
             views = {i for call in strided.get(name, ()) for i in call}
-            emitter = kernel_emitter(read_kernel(kernel), self.threads, frozenset(views), sorted(updates.get(name, ())))
+            emitter = kernel_emitter(kernel_of(kernel), self.threads, frozenset(views), sorted(updates.get(name, ())))
             SCRATCH.put(kernel, emitter.bytes)
             THREADS.put(kernel, emitter.threads)
             INPLACE.put(kernel, emitter.inplace_pairs())
