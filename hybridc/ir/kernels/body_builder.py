@@ -13,7 +13,7 @@ from hybridc.ir.structured_builder import INT64, Element, ScalarSteps, number_at
 
 
 class BodyBuilder(ScalarSteps[BodyValue]):
-    """Appends steps to a body, of which ``dtypes`` are those of the elements read, and last of the result."""
+    """Appends steps to a body; ``dtypes`` are those of its arguments: the elements read, then the result."""
 
     def __init__(self, dtypes: Sequence[DType]) -> None:
         super().__init__()

@@ -212,7 +212,7 @@ def _body(block: Block, tables: dict[SSAValue, int]) -> ScalarBody:
 
     def value(operand: SSAValue) -> BodyValue:
         if operand not in known:  # a constant outside of the body
-            known[operand] = _constant(cast(arith.ConstantOp, operand.owner))
+            known[operand] = _constant(operand)
         return known[operand]
 
     steps: list[BodyOp] = []
@@ -221,7 +221,7 @@ def _body(block: Block, tables: dict[SSAValue, int]) -> ScalarBody:
             case linalg.YieldOp():
                 return ScalarBody(tuple(arguments), tuple(steps), value(op.operands[0]))
             case arith.ConstantOp():
-                step = _constant(op)
+                step = _constant(op.result)
             case linalg.IndexOp():
                 step = BodyOp(INDEX, (), "index", loop=op.dim.value.data)
             case tensor.ExtractOp():
@@ -234,10 +234,9 @@ def _body(block: Block, tables: dict[SSAValue, int]) -> ScalarBody:
     raise ValueError("a body ends with linalg.yield")
 
 
-def _constant(op: arith.ConstantOp) -> BodyOp:
-    kind, constant = _kind(op.results[0]), number_of(op.results[0])
-    assert isinstance(op, arith.ConstantOp), f"{op} is no constant"
-    assert constant is not None, "a constant of a body is a number"
+def _constant(value: SSAValue) -> BodyOp:
+    kind, constant = _kind(value), number_of(value)
+    assert constant is not None, f"{value} is no constant number"
     return BodyOp(CONSTANT, (), kind, bool(constant) if kind == "i1" else constant)
 
 

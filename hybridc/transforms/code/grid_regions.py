@@ -103,8 +103,8 @@ class _GridWriter:
             if source is not None:
                 self.inner[value] = self.inner[nest.arguments[source]]
             elif value not in self.numbers:
-                size = kernel.results[i].size * value.dtype.itemsize
-                self.inner[value], self.end = self.end, self.end + aligned(size)
+                size = aligned(kernel.results[i].bytes)
+                self.inner[value], self.end = self.end, self.end + size
             places.append(self._place(value, steps))
         for size in parallel.locals:
             places.append(Position(0, self.end))
