@@ -10,8 +10,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from hybridc.gluon import HybridBlock
-from hybridc.transforms.schedules import schedule_arrays
-from hybridc.transforms.schedules.schedule_arrays import ArrayMachine
+from hybridc.transforms.schedules.arrays import schedule_arrays
+from hybridc.transforms.schedules.arrays.schedule_arrays import ArrayMachine
 
 SIZES = (0, 1, 1, 2, 3, 5, 7, 17)
 LARGEST = 20000

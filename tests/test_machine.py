@@ -23,7 +23,7 @@ from hybridc.ir.planned import NativeRegion
 from hybridc.runtime.devices.nvidia.driver import Driver
 from hybridc.tools.machine import main, thresholds
 from hybridc.trace.tracer import trace_call
-from hybridc.transforms.schedules import schedule_arrays
+from hybridc.transforms.schedules.arrays import schedule_arrays
 from tests.runtime.devices.stub_cuda import StubCuda
 from tests.slices import but
 

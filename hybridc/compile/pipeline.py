@@ -55,6 +55,7 @@ from hybridc.transforms.views.hoist_slices import HoistSlices
 if TYPE_CHECKING:
     from hybridc.ir.spec import Verifier
     from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
+    from hybridc.transforms.code.array_code import ArrayCodes
     from hybridc.transforms.schedules.loop_machine import LoopMachine
 
 CLEANUP: tuple[ModulePass, ...] = (
@@ -113,12 +114,16 @@ KERNELS: tuple[ModulePass, ...] = fusion(_ATTENTION)
 NUMPY_KERNELS: tuple[ModulePass, ...] = (*structured_passes("numpy"), *KERNELS)
 
 
-def numpy_plan() -> tuple[ModulePass, ...]:
-    """numpy target: from kernels to a memory plan."""
-    from hybridc.lower.numpy.tile_kernels import TileKernels
+def numpy_threads() -> int:
+    """The threads that share a kernel of the numpy target; more than two would wait for Python's lock."""
+    return min(2, OPTIONS.num_threads)
 
-    threads = min(2, OPTIONS.num_threads)  # more would wait for the GIL
-    return (TileKernels(threads=threads), PlanMemory(), VerifyPlan())
+
+def numpy_plan(codes: ArrayCodes | None = None) -> tuple[ModulePass, ...]:
+    """numpy target: from kernels to a memory plan; ``codes`` keeps their code for the emitter."""
+    from hybridc.transforms.code.tile_kernels import TileKernels
+
+    return (TileKernels(numpy_threads(), codes), PlanMemory(), VerifyPlan())
 
 
 def numpy() -> tuple[ModulePass, ...]:
@@ -163,7 +168,7 @@ def triton_plan(kernel_cache: TritonKernelCache | None = None) -> tuple[ModulePa
 
 def alone() -> tuple[type[ModulePass], ...]:
     """All passes that hybridc-opt can run, for any target."""
-    from hybridc.lower.numpy.tile_kernels import TileKernels
+    from hybridc.transforms.code.tile_kernels import TileKernels
 
     return (
         Canonicalize,

@@ -70,10 +70,10 @@ class NumPy(Target):
 
     def plan(self, ahead: bool = False) -> Planning:
         from hybridc.lower.numpy.emit_module import emit_python_program
+        from hybridc.transforms.code.array_code import ArrayCodes
 
-        return Planning(
-            pipeline.numpy_plan(), lambda module, name: emit_python_program(module, name, min(2, OPTIONS.num_threads))
-        )
+        codes = ArrayCodes(pipeline.numpy_threads())
+        return Planning(pipeline.numpy_plan(codes), lambda module, name: emit_python_program(module, name, codes))
 
     def load(self, program: Any, context: Context) -> Executable:
         return PythonExecutable(program)

@@ -46,7 +46,8 @@ from hybridc.ir.values import functions
 from hybridc.lower.llvm.codegen.function_text import ModuleText
 from hybridc.lower.numpy.emit_module import emit_python_program
 from hybridc.tools.loop_form import loop_form
-from hybridc.transforms.schedules.schedule_arrays import schedule_arrays
+from hybridc.transforms.code.array_code import ArrayCodes
+from hybridc.transforms.schedules.arrays.schedule_arrays import schedule_arrays
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,9 @@ class NumPySource(Target):
     threads: int = 2
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        codes = ArrayCodes(self.threads)
         planned = [f.sym_name.data for f in functions(module) if f.sym_visibility is None]
-        output.write("\n\n".join(emit_python_program(module, name, self.threads).source for name in planned))
+        output.write("\n\n".join(emit_python_program(module, name, codes).source for name in planned))
 
 
 @dataclass(frozen=True)

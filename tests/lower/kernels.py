@@ -11,8 +11,9 @@ from hybridc.compile.pipeline import context
 from hybridc.dialects import special
 from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.structured import kernels
-from hybridc.lower.numpy.emit_kernel import KernelEmitter
+from hybridc.lower.numpy.kernel_printer import NestsPrinter
 from hybridc.lower.numpy.tile_threads import parallel
+from hybridc.transforms.code.array_code import ArrayCode
 
 
 def parse(text):
@@ -29,32 +30,32 @@ def kernel(text):
 
 
 def compiled(function, threads=2):
-    """The emitter of a kernel and the function that it writes, which makes its results and its scratch."""
-    emitter = KernelEmitter(read_kernel(function), threads)
+    """The printer of a kernel and the function that it writes, which makes its results and its scratch."""
+    printer = NestsPrinter(ArrayCode(read_kernel(function), threads))
     scope = {"np": np, "special": special, "parallel": parallel}
-    exec(emitter.source(), scope)
-    results = [(v.shape, v.dtype) for v in emitter.kernel.results]
+    exec(printer.source(), scope)
+    results = [(v.shape, v.dtype) for v in printer.kernel.results]
 
     def run(*arrays, inplace=()):
         """Results in fresh memory full of nan, or in that of an argument for each pair (argument, result)."""
-        given = [np.asarray(x, v.dtype) for x, v in zip(arrays, emitter.kernel.arguments, strict=True)]
+        given = [np.asarray(x, v.dtype) for x, v in zip(arrays, printer.kernel.arguments, strict=True)]
         places = {j: given[i] for i, j in inplace}
         outs = [places[j] if j in places else poisoned(*r) for j, r in enumerate(results)]
-        memory = poisoned((emitter.bytes,), np.dtype(np.uint8))
+        memory = poisoned((printer.code.bytes,), np.dtype(np.uint8))
 
         def view(offset, dtype, shape):
             size = math.prod(shape) * dtype.itemsize
-            assert offset + size <= emitter.bytes
+            assert offset + size <= printer.code.bytes
             return f"memory[{offset}:{offset + size}].view({dtype.name!r}).reshape({shape})"
 
-        source = emitter.scratch(view)
-        assert (source is None) == (emitter.bytes == 0)
+        source = printer.scratch(view)
+        assert (source is None) == (printer.code.bytes == 0)
         scratch = [] if source is None else [eval(source, {"memory": memory})]
         with np.errstate(all="ignore"):
-            scope[emitter.name](*given, *outs, *scratch)
+            scope[printer.name](*given, *outs, *scratch)
         return outs
 
-    return emitter, run
+    return printer, run
 
 
 def poisoned(shape, dtype):

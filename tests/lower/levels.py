@@ -16,10 +16,10 @@ from hybridc.ir import spec
 from hybridc.ir.concatenated import strided_arrays
 from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.structured import VIEWS, is_host, kernels, loop_sizes, places_of
-from hybridc.lower.numpy.emit_kernel import KernelEmitter
 from hybridc.lower.numpy.emit_module import emit_python_program
 from hybridc.runtime.executable import PythonExecutable
 from hybridc.tools.check_op.check_compiled import _EXTRA
+from hybridc.transforms.code.array_code import ArrayCode, ArrayCodes
 from hybridc.transforms.memory.plan_memory import PlanMemory
 from hybridc.transforms.memory.verify_plan import VerifyPlan
 from hybridc.transforms.structured.hybrid_to_linalg import HybridToLinalg
@@ -101,7 +101,7 @@ def planned(module, donated=()):
         if not is_host(kernel):
             views = sorted({i for call in strided.get(name, ()) for i in call})
             kernel.attributes["hybrid.scratch"] = IntegerAttr(
-                KernelEmitter(read_kernel(kernel), 2, frozenset(views)).bytes, i64
+                ArrayCode(read_kernel(kernel), 2, frozenset(views)).bytes, i64
             )
             if views:
                 kernel.attributes["hybrid.strided"] = DenseArrayBase.from_list(i64, views)
@@ -118,4 +118,4 @@ def planned(module, donated=()):
 
 def program(module, name="forward", poison=True):
     """A function of a planned module, run by NumPy."""
-    return PythonExecutable(emit_python_program(module, name, 2, poison))
+    return PythonExecutable(emit_python_program(module, name, ArrayCodes(2), poison))

@@ -10,7 +10,7 @@ from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.tiles.tile_parser import parse
 from hybridc.ir.tiles.tile_program import TileContract, TileReduce
 from hybridc.ir.tiles.tile_spec import faults
-from hybridc.transforms.schedules.schedule_arrays import ArrayMachine, schedule_arrays
+from hybridc.transforms.schedules.arrays.schedule_arrays import ArrayMachine, schedule_arrays
 from tests.lower.kernels import kernel
 from tests.lower.write_kernel import BODIES, Writer
 from tests.lower.write_kernel import kernels as random_kernels

@@ -13,6 +13,7 @@ from hybridc.gluon.nn import HybridLambda
 from hybridc.lower.numpy.emit_module import emit_python_program
 from hybridc.runtime.executable import PythonExecutable
 from hybridc.trace.tracer import trace_call
+from hybridc.transforms.code.array_code import ArrayCodes
 from tests.lower.levels import numpy_form, program
 from tests.lower.levels import planned as plan
 
@@ -41,7 +42,7 @@ def test_views_read_as_numpy_writes_them():
         return F.sort(F.transpose(a)), F.sort(F.reshape(F.sort(x), (2, 10)))
 
     x = data(4, 5)
-    source = emit_python_program(planned(lambda_of(function, x)), "forward", 1, False).source
+    source = emit_python_program(planned(lambda_of(function, x)), "forward", ArrayCodes(1), False).source
     for text in ("[1:4:2, :]", ".transpose((1, 0))", ".reshape((20,))", ".reshape((2, 10))"):
         assert text in source
 
@@ -51,7 +52,7 @@ def test_kernels_that_do_the_same_share_a_function():
         return F.dot(F.exp(x), F.exp(y)), F.exp(F.exp(y)), F.log(x)
 
     x, y = data(3, 4), data(4, 7)
-    made = emit_python_program(planned(lambda_of(function, x, y)), "forward", 1, False)
+    made = emit_python_program(planned(lambda_of(function, x, y)), "forward", ArrayCodes(1), False)
     assert made.source.count("np.exp(") == 1
     assert len({made.functions[n] for n in made.launches if "exp" in n}) == 1
     assert len(made.functions) == len(set(made.launches)) > len(set(made.functions.values()))
@@ -79,7 +80,7 @@ def test_arguments_may_have_any_name():
 
 
 def test_a_call_of_the_host_says_where_it_comes_from():
-    made = emit_python_program(planned(lambda_of(lambda F, x: F.sort(x), data(2, 3))), "forward", 1, False)
+    made = emit_python_program(planned(lambda_of(lambda F, x: F.sort(x), data(2, 3))), "forward", ArrayCodes(1), False)
     (call,) = made.host_calls
     assert call.startswith("hybrid.sort() at ")
     assert f"  # {call.partition(' at ')[2]}" in made.source

@@ -7,9 +7,10 @@ import pytest
 
 from hybridc.errors import UnsupportedError
 from hybridc.ir.kernels.kernel_text import read_kernel
-from hybridc.lower.numpy.emit_kernel import KernelEmitter
-from hybridc.transforms.schedules import schedule_arrays
-from hybridc.transforms.schedules.schedule_arrays import ArrayMachine
+from hybridc.lower.numpy.kernel_printer import NestsPrinter
+from hybridc.transforms.code.array_code import ArrayCode
+from hybridc.transforms.schedules.arrays import schedule_arrays
+from hybridc.transforms.schedules.arrays.schedule_arrays import ArrayMachine
 from tests.lower.evaluate import Evaluator
 from tests.lower.kernels import compiled, kernel, parse
 from tests.lower.write_kernel import BODIES, Writer
@@ -20,19 +21,19 @@ ADD, SELECT = BODIES[2][0], BODIES[2][3]
 
 def written(writer, results, threads=1):
     """The lines of the function that is written for a kernel."""
-    return KernelEmitter(read_kernel(kernel(writer.text(results))), threads).body()
+    return NestsPrinter(ArrayCode(read_kernel(kernel(writer.text(results))), threads)).body()
 
 
 def agrees(writer, results, threads=1, rtol=1e-12):
     """Compare what is written with what the kernel means; returns the lines."""
     module = parse(writer.text(results))
     evaluator = Evaluator(module)
-    emitter, run = compiled(evaluator.functions["kernel"], threads)
+    printer, run = compiled(evaluator.functions["kernel"], threads)
     rng = np.random.default_rng(0)
     arrays = [rng.uniform(-2, 2, a.shape).astype({"f64": "f8", "f32": "f4"}[writer.element]) for a in writer.args]
     for y, want in zip(run(*arrays), evaluator.call("kernel", *arrays), strict=True):
         np.testing.assert_allclose(y, want, rtol=rtol, atol=rtol)
-    return emitter.body()
+    return printer.body()
 
 
 @pytest.fixture
@@ -146,51 +147,51 @@ def test_arguments_that_results_may_overwrite():
     x, late = w.arg((0, 1)), w.arg((0, 1))
     first = w.map([x], (0, 1), EXP)
     second = w.map([first, late], (0, 1), ADD)
-    emitter, _ = compiled(kernel(w.text([first, second])))
-    assert emitter.inplace_pairs() == [(0, 0), (0, 1), (1, 1)]
+    printer, _ = compiled(kernel(w.text([first, second])))
+    assert printer.code.inplace_pairs() == [(0, 0), (0, 1), (1, 1)]
 
 
 def test_an_argument_that_is_read_in_another_order_is_not_overwritten():
     w = Writer("f64", [(4, 4)])
     y = w.map([w.arg((1, 0))], (0, 1), EXP)
-    emitter, _ = compiled(kernel(w.text([y])))
-    assert emitter.inplace_pairs() == []
+    printer, _ = compiled(kernel(w.text([y])))
+    assert printer.code.inplace_pairs() == []
 
 
 def test_factors_of_a_product_are_not_overwritten():
     w = Writer("f64", [(4, 4)])
     p = w.contraction(w.arg((0, 2), extra=(4,)), w.arg((2, 1), extra=(4,)), (0, 1))
-    emitter, _ = compiled(kernel(w.text([w.map([p], (0, 1), EXP)])))
-    assert emitter.inplace_pairs() == []
+    printer, _ = compiled(kernel(w.text([w.map([p], (0, 1), EXP)])))
+    assert printer.code.inplace_pairs() == []
 
 
 def test_what_a_selection_asks_and_chooses_is_not_overwritten_but_the_rest_is():
     w = Writer("f64", [(3,)])
     a, b = w.arg((0,)), w.arg((0,))
-    emitter, _ = compiled(kernel(w.text([w.map([a, b], (0,), SELECT)])))
-    assert emitter.inplace_pairs() == [(1, 0)]
+    printer, _ = compiled(kernel(w.text([w.map([a, b], (0,), SELECT)])))
+    assert printer.code.inplace_pairs() == [(1, 0)]
 
 
 def test_pairs_are_of_one_nest():
     """An update of many weights of one shape would else have a pair for any two of them."""
     w = Writer("f64", [(3, 4)] * 3)
     results = [w.map([w.arg((0, 1), nest=n)], (0, 1), EXP, nest=n) for n in range(3)]
-    emitter, _ = compiled(kernel(w.text(results)))
-    assert emitter.inplace_pairs() == [(0, 0), (1, 1), (2, 2)]
+    printer, _ = compiled(kernel(w.text(results)))
+    assert printer.code.inplace_pairs() == [(0, 0), (1, 1), (2, 2)]
 
 
 def test_results_serve_as_scratch_unless_an_argument_could_be_there():
     w = Writer("f64", [(3, 4)])
     x = w.arg((0, 1))
     chain = w.map([w.map([w.map([x], (0, 1), EXP)], (0, 1), EXP)], (0, 1), EXP)
-    emitter, _ = compiled(kernel(w.text([chain])))
-    assert emitter.bytes == 0
+    printer, _ = compiled(kernel(w.text([chain])))
+    assert printer.code.bytes == 0
     w = Writer("f64", [(3, 4)])
     x = w.arg((0, 1))
     late = w.map([w.map([x], (0, 1), EXP), x], (0, 1), SUB)
-    emitter, _ = compiled(kernel(w.text([late])))
-    assert emitter.inplace_pairs() == [(0, 0)]
-    assert emitter.bytes == 128
+    printer, _ = compiled(kernel(w.text([late])))
+    assert printer.code.inplace_pairs() == [(0, 0)]
+    assert printer.code.bytes == 128
 
 
 # --- views ------------------------------------------------------------------------------------------------
@@ -201,8 +202,8 @@ def test_axes_of_arguments_that_are_views_do_not_merge():
     w = Writer("f64", [(4, 5, 6)])
     x = w.arg((0, 1, 2))
     text = w.text([w.map([w.map([x], (0, 1, 2), EXP), x], (0, 1, 2), SUB)])
-    assert any("x0.reshape((120,))" in line for line in KernelEmitter(read_kernel(kernel(text)), 1).body())
-    lines = KernelEmitter(read_kernel(kernel(text)), 1, frozenset({0})).body()
+    assert any("x0.reshape((120,))" in line for line in NestsPrinter(ArrayCode(read_kernel(kernel(text)), 1)).body())
+    lines = NestsPrinter(ArrayCode(read_kernel(kernel(text)), 1, frozenset({0}))).body()
     assert not any("x0.reshape" in line for line in lines)
 
 
@@ -224,7 +225,7 @@ def test_tiles_are_smaller_where_there_are_more_arrays():
         y = w.map([w.arg((0, 1))], (0, 1), EXP)
         for _ in range(count):
             y = w.map([w.map([y, w.arg((0, 1))], (0, 1), ADD), y], (0, 1), SUB)
-        blocks.append(KernelEmitter(read_kernel(kernel(w.text([y]))), 2).nests[0].loops.block)
+        blocks.append(ArrayCode(read_kernel(kernel(w.text([y]))), 2).nests[0].loops.block)
     few, many = blocks
     assert few > many >= ArrayMachine().tile_elements // 1024
 
@@ -256,8 +257,8 @@ func.func private @kernel({arguments}) -> tensor<3x{result}> attributes {{hybrid
 def test_functions_of_halves_are_numpys():
     function = generic("%w = arith.extf %e0 : f16 to f32\n%f = math.exp %w : f32\n%r = arith.truncf %f : f32 to f16",
                        ["f16"], "f16")  # fmt: skip
-    emitter, run = compiled(function)
-    assert emitter.body() == ["np.exp(x0, out=y0)"]
+    printer, run = compiled(function)
+    assert printer.body() == ["np.exp(x0, out=y0)"]
     x = np.array([0.5, -3, 8], np.float16)
     np.testing.assert_array_equal(run(x)[0], np.exp(x.astype("f4")).astype("f2"))
 
@@ -270,22 +271,22 @@ def test_a_sign_is_numpys():
       %n = arith.cmpf olt, %e0, %zero : f32
       %s = arith.select %n, %minus, %e0 : f32
       %r = arith.select %p, %one, %s : f32"""
-    emitter, run = compiled(generic(body, ["f32"], "f32"))
-    assert emitter.body() == ["np.sign(x0, out=y0)"]
+    printer, run = compiled(generic(body, ["f32"], "f32"))
+    assert printer.body() == ["np.sign(x0, out=y0)"]
     np.testing.assert_array_equal(run(np.array([-2, np.nan, 5], np.float32))[0], [-1, np.nan, 1])
 
 
 def test_unsigned_operations_read_unsigned_integers():
-    emitter, run = compiled(generic("%r = arith.maxui %e0, %e1 : i8", ["i8", "i8"], "i8"))
-    assert emitter.body() == ["np.maximum(x0.view('uint8'), x1.view('uint8'), out=y0.view('uint8'))"]
+    printer, run = compiled(generic("%r = arith.maxui %e0, %e1 : i8", ["i8", "i8"], "i8"))
+    assert printer.body() == ["np.maximum(x0.view('uint8'), x1.view('uint8'), out=y0.view('uint8'))"]
     x, y = np.array([-1, 3, 127], np.int8), np.array([5, -128, 4], np.int8)
     np.testing.assert_array_equal(run(x, y)[0], [-1, -128, 127])
 
 
 def test_arrays_that_are_declared_unsigned_need_no_view():
     more = ', hybrid.dtypes = ["uint8", "uint8", "bool"]'
-    emitter, run = compiled(generic("%r = arith.cmpi ult, %e0, %e1 : i8", ["i8", "i8"], "i1", more))
-    assert emitter.body() == ["np.less(x0, x1, out=y0)"]
+    printer, run = compiled(generic("%r = arith.cmpi ult, %e0, %e1 : i8", ["i8", "i8"], "i1", more))
+    assert printer.body() == ["np.less(x0, x1, out=y0)"]
     np.testing.assert_array_equal(run([255, 3, 7], [5, 128, 7])[0], [False, True, False])
 
 
@@ -336,8 +337,8 @@ func.func private @kernel(%x: tensor<3000xf16>) -> tensor<f32> attributes {hybri
   func.return %y : tensor<f32>
 }"""
     )
-    emitter, run = compiled(function)
-    assert emitter.body() == ["np.add.reduce(x0, axis=0, out=y0)"]
+    printer, run = compiled(function)
+    assert printer.body() == ["np.add.reduce(x0, axis=0, out=y0)"]
     assert run(np.ones(3000, np.float16))[0] == 3000  # in half precision 2048 + 1 is 2048
 
 
@@ -345,7 +346,7 @@ func.func private @kernel(%x: tensor<3000xf16>) -> tensor<f32> attributes {hybri
 
 
 def test_a_result_that_is_one_number_and_one_that_is_an_argument():
-    emitter, run = compiled(
+    printer, run = compiled(
         kernel(
             """
 func.func private @kernel(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<2xf32>, tensor<3xf32>)
@@ -361,7 +362,7 @@ func.func private @kernel(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<2xf32>, t
     np.testing.assert_array_equal(got[0], [1, 2, 3])
     np.testing.assert_array_equal(got[1], [1, 1])
     np.testing.assert_array_equal(got[2], [1, 2, 3])
-    assert emitter.inplace_pairs() == []
+    assert printer.code.inplace_pairs() == []
 
 
 def test_the_text_of_a_kernel_says_what_it_walks(monkeypatch):
@@ -370,7 +371,7 @@ def test_the_text_of_a_kernel_says_what_it_walks(monkeypatch):
     x = w.arg((0, 1))
     e = w.map([x, w.reduce(x, (1,), "arith.maximumf")], (0, 1), SUB)
     y = w.map([w.map([e], (0, 1), EXP), e], (0, 1), ADD)
-    assert KernelEmitter(read_kernel(kernel(w.text([y]))), 1).source() == (
+    assert NestsPrinter(ArrayCode(read_kernel(kernel(w.text([y]))), 1)).source() == (
         '''\
 def kernel(x0, y0, scratch):
     """Over 10x4 in tiles of 2x4."""
@@ -392,9 +393,7 @@ def test_nests_follow_each_other_and_share_scratch():
     second = w.map([w.map([b], (0,), EXP, nest=1), b], (0,), SUB, nest=1)
     lines = agrees(w, [first, second])
     assert [line for line in lines if line.startswith("#")] == ["# Over 4x5", "# Over 9"]
-    assert (
-        KernelEmitter(read_kernel(kernel(w.text([first, second]))), 1).bytes == 192
-    )  # of the larger one: 160, rounded up
+    assert ArrayCode(read_kernel(kernel(w.text([first, second]))), 1).bytes == 192  # of the larger one: 160, rounded up
 
 
 # --- sums -------------------------------------------------------------------------------------------------

@@ -18,9 +18,8 @@ from hybridc.ir.costs import PARTS
 from hybridc.ir.kernels.grid_kernel import tile_of
 from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.structured import is_host, kernels
-from hybridc.lower.numpy import emit_grid_kernel
 from hybridc.trace.tracer import trace_call
-from hybridc.transforms.code import grid_regions
+from hybridc.transforms.code import array_code, grid_regions
 from hybridc.transforms.structured.fuse_attention import FuseAttention
 from tests.slices import one_in
 
@@ -122,8 +121,8 @@ ATTENTIONS = [(*arrays, *how) for arrays in _ARRAYS for how in itertools.product
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
     """Tiles of a few small heads or rows."""
-    monkeypatch.setattr(emit_grid_kernel, "MOST", 3000)
-    monkeypatch.setattr(emit_grid_kernel, "FEWEST", 4)
+    monkeypatch.setattr(array_code, "MOST", 3000)
+    monkeypatch.setattr(array_code, "FEWEST", 4)
     monkeypatch.setattr(grid_regions, "CACHED", 3000)
     monkeypatch.setattr(grid_regions, "FEWEST", 4)
 
@@ -210,7 +209,7 @@ def test_an_empty_batch(target):
 def test_the_same_bits_by_any_number_of_threads(monkeypatch, target, saved):
     case, bits = Case(2, 8, 128, 130, 16, causal=True), set()
     given, gradient = case.arrays("float32")
-    monkeypatch.setattr(emit_grid_kernel, "MOST", 2**21)
+    monkeypatch.setattr(array_code, "MOST", 2**21)
     for threads in (1, 2, 3):
         for module in (targets, pipeline):
             monkeypatch.setattr(module, "OPTIONS", dataclasses.replace(options.OPTIONS, num_threads=threads))

@@ -15,8 +15,8 @@ from hybridc.compile.stages import Traced
 from hybridc.tools.check_op.case import all_close, close, gradients, ndarrays, run, weights_of
 from hybridc.tools.check_op.check_compiled import _EXTRA
 from hybridc.trace.tracer import trace_call
-from hybridc.transforms.schedules import schedule_arrays
-from hybridc.transforms.schedules.schedule_arrays import ArrayMachine
+from hybridc.transforms.schedules.arrays import schedule_arrays
+from hybridc.transforms.schedules.arrays.schedule_arrays import ArrayMachine
 from tests.lower.evaluate import Evaluator
 from tests.lower.levels import inputs_of, numpy_form, parses_to_itself, planned, program, saved, without_views
 from tests.ops.samples import operators

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hybridc.ir.structured import shape_of
-from hybridc.transforms.schedules import schedule_arrays
-from hybridc.transforms.schedules.schedule_arrays import ArrayMachine
+from hybridc.transforms.schedules.arrays import schedule_arrays
+from hybridc.transforms.schedules.arrays.schedule_arrays import ArrayMachine
 from tests.lower.evaluate import Evaluator
 from tests.lower.kernels import compiled, parse
 from tests.lower.write_kernel import kernels as random_kernels
@@ -28,8 +28,8 @@ def test_random_kernels(text, size, threads):
     with pytest.MonkeyPatch.context() as patch:
         if size is not None:
             patch.setattr(schedule_arrays, "MACHINE", ArrayMachine(size, size, parallel_elements=size))
-        emitter, run_kernel = compiled(function, threads)
-    for pairs in ((), *[(pair,) for pair in emitter.inplace_pairs()]):
+        printer, run_kernel = compiled(function, threads)
+    for pairs in ((), *[(pair,) for pair in printer.code.inplace_pairs()]):
         got = run_kernel(*[x.copy() for x in arrays], inplace=pairs)
         for y, w in zip(got, want, strict=True):
-            np.testing.assert_allclose(y, w, rtol=1e-12, atol=1e-12, err_msg=f"{pairs}\n{emitter.source()}")
+            np.testing.assert_allclose(y, w, rtol=1e-12, atol=1e-12, err_msg=f"{pairs}\n{printer.source()}")

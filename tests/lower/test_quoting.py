@@ -15,6 +15,7 @@ from hybridc.compile.explain_html import page
 from hybridc.errors import VerifyError
 from hybridc.ground.quoting import docstring, one_line
 from hybridc.lower.numpy.emit_module import emit_python_program
+from hybridc.transforms.code.array_code import ArrayCodes
 
 HOSTILE = [
     '"""\n    PWNED()\n    """',
@@ -108,4 +109,4 @@ def test_a_plan_whose_functions_python_cannot_name_is_refused(name):
     function = module.body.block.first_op
     function.sym_name = StringAttr(name)
     with pytest.raises(VerifyError, match="its name must be a Python identifier, no keyword"):
-        emit_python_program(module, name, 1)
+        emit_python_program(module, name, ArrayCodes(1))

@@ -18,8 +18,8 @@ from hybridc.gluon.hybridize import cached_graph
 from hybridc.lower.numpy import tile_threads as workers
 from hybridc.options import OPTIONS
 from hybridc.runtime.workspace import POOL
-from hybridc.transforms.schedules import schedule_arrays
-from hybridc.transforms.schedules.schedule_arrays import ArrayMachine
+from hybridc.transforms.schedules.arrays import schedule_arrays
+from hybridc.transforms.schedules.arrays.schedule_arrays import ArrayMachine
 from tests.runtime.mixed_network import MixedNetwork, mixed_network
 
 THREADS, CALLS = 8, 200

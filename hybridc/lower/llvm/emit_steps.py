@@ -8,15 +8,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
-from hybridc.dialects.handwritten import ArraySpec, LoopKernel
 from hybridc.dialects.mlir.graph_notes import PREPARATION
 from hybridc.dialects.mlir.hybrid_rt import AliasOp, LaunchOp, aligned
 from hybridc.dialects.operator import Operator
-from hybridc.ir.planned import ARENA, NOT_LOADED, Grid, GridPart, NativeRegion, PlainArray, Position, SlotView
+from hybridc.ir.planned import ARENA, NOT_LOADED, Grid, GridPart, NativeRegion, PlainArray, Position
 from hybridc.ir.structured import arrays_of
 from hybridc.ir.values import functions
 from hybridc.lower.emit_planned import PlanEmitter, comment, place_of
@@ -25,16 +23,9 @@ from hybridc.lower.llvm.native_loops import NativeLoop, is_native
 from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.lower.llvm.prepared_origins import PreparedOrigins
 from hybridc.options import OPTIONS
-from hybridc.transforms.code.kernel_builder import loop_kernel_region
 from hybridc.transforms.code.kernel_cache import KernelCache
-from hybridc.transforms.code.parallel_regions import (
-    GridRegion,
-    ParallelRegion,
-    ParallelRegions,
-    move_region,
-)
+from hybridc.transforms.code.parallel_regions import GridRegion, ParallelRegion, ParallelRegions
 from hybridc.transforms.memory.hoist_preparation import lasting_parameters
-from hybridc.transforms.schedules.schedule_moves import copy_of, schedule_copy, schedule_fill
 
 if TYPE_CHECKING:
     from hybridc.ground.location import Location
@@ -59,7 +50,6 @@ class _StepEmitter(PlanEmitter):
         self.program = NativeSource(name, "", 0, threads=kernel_cache.threads)
         self._of_loops = (0, 0)  # the memory of loops, which run one after the other: where it begins and ends
         super().__init__(module, self.program, kernel_cache, poison)
-        self._cache = kernel_cache
         self._origins = PreparedOrigins(self.program, self.views)
         alone = sum(f.sym_visibility is None for f in functions(module)) == 1  # without a backward
         lasting = {*lasting_parameters(self.function)} if alone else set[SSAValue]()
@@ -174,17 +164,6 @@ class _StepEmitter(PlanEmitter):
         self.program.arena = max(end, begin + aligned(size))
         self._of_loops = (begin, self.program.arena)
         return Position(ARENA, begin)
-
-    def described(self, kernel: LoopKernel, arrays: Sequence[ArraySpec]) -> ParallelRegions:
-        return ParallelRegions([loop_kernel_region(kernel, arrays, self._cache.target)])
-
-    def copy(self, source: SlotView) -> ParallelRegions:
-        schedule = schedule_copy(copy_of(source.dtype, source.shape, source.strides), None)
-        return ParallelRegions([move_region(schedule, (0, 1), self._cache.target.printer)])
-
-    def fill(self, size: int) -> ParallelRegions:
-        schedule = schedule_fill(np.dtype(np.int8), (size,), (1,), -1)
-        return ParallelRegions([move_region(schedule, (0,), self._cache.target.printer)])
 
 
 def _cells(region: ParallelRegion) -> bytes:

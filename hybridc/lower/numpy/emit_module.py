@@ -42,11 +42,12 @@ from hybridc.ir.planned import Program
 from hybridc.ir.structured import arrays_of, handwritten_kernel, numbers_in
 from hybridc.ir.values import volume
 from hybridc.lower.emit_planned import ProgramEmitter, check_launch, comment, written_over
-from hybridc.lower.numpy.emit_grid_kernel import kernel_emitter
-from hybridc.lower.numpy.emit_kernel import KernelSource
+from hybridc.lower.numpy.grid_printer import printer_of
+from hybridc.lower.numpy.kernel_printer import KernelPrinter
 from hybridc.lower.poison import Bytes
 from hybridc.options import OPTIONS
 from hybridc.trace.trace_to_graph import identifier
+from hybridc.transforms.code.array_code import ArrayCodes
 
 _CALLS = ("call_out", "run_kernel")  # the methods of operators that a program calls
 _OURS = re.compile(r"[acsvy]\d+|\w+_\d+")  # names that the emitter makes
@@ -81,17 +82,20 @@ class PythonProgram(Program):
         return isinstance(call.func, ast.Name) or (isinstance(call.func, ast.Attribute) and call.func.attr in _CALLS)
 
 
-def emit_python_program(module: ModuleOp, name: str, threads: int, poison: bool = OPTIONS.poison) -> PythonProgram:
-    """The Python program of the planned function ``name``; with ``poison``, memory that holds nothing holds NaN."""
-    return _ModuleEmitter(module, name, threads, poison).run()
+def emit_python_program(module: ModuleOp, name: str, codes: ArrayCodes, poison: bool = OPTIONS.poison) -> PythonProgram:
+    """The Python program of the planned function ``name``; with ``poison``, memory that holds nothing holds NaN.
+
+    ``codes`` has the code of the module's kernels, or chooses it.
+    """
+    return _ModuleEmitter(module, name, codes, poison).run()
 
 
 class _ModuleEmitter(ProgramEmitter):
-    def __init__(self, module: ModuleOp, name: str, threads: int, poison: bool) -> None:
+    def __init__(self, module: ModuleOp, name: str, codes: ArrayCodes, poison: bool) -> None:
         self.program = PythonProgram(required_name(name), "", 0, scope={"np": np})
         super().__init__(module, self.program, poison)
-        self.threads = threads
-        self.emitters: dict[str, KernelSource] = {}
+        self.codes = codes
+        self.printers: dict[str, KernelPrinter] = {}
         self.written: dict[tuple[Any, ...], str] = {}  # the functions, by their parameters and lines
         self.sources: list[str] = []
         end = self.function.body.block.last_op
@@ -244,37 +248,37 @@ class _ModuleEmitter(ProgramEmitter):
 
     def kernel(self, op: LaunchOp, function: func.FuncOp) -> None:
         name = function.sym_name.data
-        if name not in self.emitters:
-            strided, updates = frozenset(STRIDED.of(function)), UPDATES.of(function)
-            self.emitters[name] = kernel_emitter(kernel_of(function), self.threads, strided, updates)
-            self.program.functions[name] = self._function(name, self.emitters[name])
-        given_bytes = 0 if op.scratch is None else volume(hybrid_shape(op.scratch))
-        emitter = self.emitters[name]
-        check_launch(name, given_bytes, emitter.bytes, written_over(op.ins, op.outs), emitter.inplace_pairs)
+        if name not in self.printers:
+            code = self.codes.of(kernel_of(function), STRIDED.of(function), UPDATES.of(function))
+            self.printers[name] = printer_of(code)
+            self.program.functions[name] = self._function(name, self.printers[name])
+        available = 0 if op.scratch is None else volume(hybrid_shape(op.scratch))
+        printer = self.printers[name]
+        check_launch(name, available, printer.code.bytes, written_over(op.ins, op.outs), printer.code.inplace_pairs)
         arguments = [self.names[v] for v in (*op.ins, *op.outs)]
         if op.scratch is not None:
-            arguments.append(self._scratch(op.scratch, emitter))
+            arguments.append(self._scratch(op.scratch, printer))
         called = self.program.functions[name]
         where = location_of(op) if called != name else None  # else the function itself tells
         self.body.append(f"{called}({', '.join(arguments)}){comment(where)}")
 
     def operators(self, function: func.FuncOp) -> Sequence[str]:
-        return self.emitters[function.sym_name.data].kernel.operators
+        return self.printers[function.sym_name.data].kernel.operators
 
-    def _function(self, name: str, emitter: KernelSource) -> str:
+    def _function(self, name: str, printer: KernelPrinter) -> str:
         """The name of the function of a kernel: another kernel's, if that does the same."""
-        key = (len(emitter.kernel.arguments), len(emitter.kernel.results), *emitter.body())
+        key = (len(printer.kernel.arguments), len(printer.kernel.results), *printer.body())
         if key not in self.written:
             self.written[key] = name
-            self.sources.append(emitter.source())
+            self.sources.append(printer.source())
         return self.written[key]
 
-    def _scratch(self, memory: SSAValue, emitter: KernelSource) -> str:
+    def _scratch(self, memory: SSAValue, printer: KernelPrinter) -> str:
         """The scratch of a launch, cut up as its kernel needs it."""
         view = memory.owner
         assert isinstance(view, ViewOp)
         start = view.offset.value.data
-        source = emitter.scratch(lambda offset, dtype, shape: _array(start + offset, dtype, shape))
+        source = printer.scratch(lambda offset, dtype, shape: _array(start + offset, dtype, shape))
         name = f"s{len(self.kept)}"
         self.setup.append(f"{name} = {source}")
         self.kept.append(name)

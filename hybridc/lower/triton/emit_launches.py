@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
-from hybridc.dialects.handwritten import ArraySpec, TritonKernel
-from hybridc.ir.planned import Position, SlotView
+from hybridc.ir.planned import Position
 from hybridc.lower.emit_planned import PlanEmitter
-from hybridc.lower.triton.handwritten_launch import launch
 from hybridc.lower.triton.launches import Alternative, Launch, TritonProgram
-from hybridc.lower.triton.texts import copy_launch, fill_launch
 from hybridc.lower.triton.triton_function import LibraryConfig, TritonLaunch, TritonLaunches
 from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 from hybridc.options import OPTIONS
@@ -66,15 +62,6 @@ class _LaunchEmitter(PlanEmitter):
             return
         count = len(self.program.steps) - start
         self.program.alternatives.append(Alternative(start, count, config.contraction, (first, second, result), after))
-
-    def described(self, kernel: TritonKernel, arrays: Sequence[ArraySpec]) -> TritonLaunches:
-        return TritonLaunches([launch(kernel, [a.dtype for a in arrays])])
-
-    def copy(self, source: SlotView) -> TritonLaunches:
-        return TritonLaunches([copy_launch(source.dtype, source.shape, source.strides, 0, 1)])
-
-    def fill(self, size: int) -> TritonLaunches:
-        return TritonLaunches([fill_launch(np.dtype(np.int8), size, "-1", 0)])
 
 
 def _launch(kernel_launch: TritonLaunch, places: Sequence[Position], name: str) -> Launch:

@@ -7,12 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from hybridc.dialects.handwritten import ArraySpec, TritonKernel
 from hybridc.ground.sizes import row_major
 from hybridc.ir.kernels.kernel import Kernel, KernelOp, LoopNest
 from hybridc.ir.kernels.kernel_text import AnalysedKernels
 from hybridc.ir.loop_nest_plan import LoopNestPlan, inplace_pairs, loop_nests_of, pairs_in
+from hybridc.ir.planned import SlotView
 from hybridc.lower.triton.attention_launches import launches_of_attention
+from hybridc.lower.triton.handwritten_launch import launch
 from hybridc.lower.triton.matmul.matmul_launches import launches_of_matmul
+from hybridc.lower.triton.texts import copy_launch, fill_launch
 from hybridc.lower.triton.tiles_to_triton import launches_of
 from hybridc.lower.triton.triton_function import TritonLaunches
 from hybridc.transforms.schedules.blocks.fused_matmul import fused_matmul
@@ -48,6 +54,18 @@ class TritonKernelCache(AnalysedKernels):
                 launches = launches_of_matmul(kernel, strides) or launches_of_attention(kernel, strides)
             self._made[key] = launches if launches is not None else launches_of(_without_contractions(kernel), strides)
         return self._made[key]
+
+    def by_hand(self, kernel: TritonKernel, arrays: Sequence[ArraySpec]) -> TritonLaunches:
+        """The launch of a handwritten kernel, given its inputs and results."""
+        return TritonLaunches([launch(kernel, [a.dtype for a in arrays])])
+
+    def copy(self, source: SlotView) -> TritonLaunches:
+        """The launch that copies a view into a contiguous array."""
+        return TritonLaunches([copy_launch(source.dtype, source.shape, source.strides, 0, 1)])
+
+    def fill(self, size: int) -> TritonLaunches:
+        """The launch that sets all bits of so many bytes."""
+        return TritonLaunches([fill_launch(np.dtype(np.int8), size, "-1", 0)])
 
     def inplace(self, kernel: Kernel, strided: Sequence[int]) -> list[tuple[int, int]]:
         """Pairs in loop nests without reductions, and in the epilogue of a matmul.

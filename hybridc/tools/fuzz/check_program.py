@@ -27,8 +27,8 @@ from hybridc.errors import MXNetError, UnsupportedError
 from hybridc.ground.machine import NOMINAL, using
 from hybridc.nd.creation import array
 from hybridc.tools.fuzz.random_program import Array, ProgramNet, RandomProgram, evaluate
-from hybridc.transforms.schedules import schedule_arrays
-from hybridc.transforms.schedules.schedule_arrays import ArrayMachine
+from hybridc.transforms.schedules.arrays import schedule_arrays
+from hybridc.transforms.schedules.arrays.schedule_arrays import ArrayMachine
 
 T = TypeVar("T")
 

@@ -6,18 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from hybridc.dialects.handwritten import ArraySpec, LoopKernel
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.ir.kernels.grid_kernel import TileKernel, tile_kernels
 from hybridc.ir.kernels.kernel import Kernel, LoopNest
 from hybridc.ir.kernels.kernel_text import AnalysedKernels
+from hybridc.ir.planned import SlotView
 from hybridc.transforms.code.alternatives import CodeRequest, choose_code
 from hybridc.transforms.code.choose_matmul import is_contraction_kernel
+from hybridc.transforms.code.kernel_builder import loop_kernel_region
 from hybridc.transforms.code.loop_target import LoopTarget
-from hybridc.transforms.code.parallel_regions import (
-    KernelLoops,
-    ParallelRegions,
-    Strides,
-)
+from hybridc.transforms.code.parallel_regions import KernelLoops, ParallelRegions, Strides, move_region
+from hybridc.transforms.schedules.schedule_moves import copy_of, schedule_copy, schedule_fill
 
 
 def code_of(
@@ -68,6 +70,20 @@ class KernelCache(AnalysedKernels):
         if key not in self._made:
             self._made[key] = choose_code(CodeRequest(kernel, strides, tuple(inplace), self))
         return self._made[key]
+
+    def by_hand(self, kernel: LoopKernel, arrays: Sequence[ArraySpec]) -> ParallelRegions:
+        """The region of a handwritten kernel, given its inputs and results."""
+        return ParallelRegions([loop_kernel_region(kernel, arrays, self.target)])
+
+    def copy(self, source: SlotView) -> ParallelRegions:
+        """The region that copies a view into a contiguous array."""
+        schedule = schedule_copy(copy_of(source.dtype, source.shape, source.strides), None)
+        return ParallelRegions([move_region(schedule, (0, 1), self.target.printer)])
+
+    def fill(self, size: int) -> ParallelRegions:
+        """The region that sets all bits of so many bytes."""
+        schedule = schedule_fill(np.dtype(np.int8), (size,), (1,), -1)
+        return ParallelRegions([move_region(schedule, (0,), self.target.printer)])
 
     def loops_of(self, kernel: Kernel, strided: frozenset[int], inplace: tuple[tuple[int, int], ...]) -> KernelLoops:
         """The functions of a kernel without contractions."""

@@ -34,8 +34,8 @@ from hybridc.ir.tiles.tile_program import (
     needed,
     operands_of,
 )
-from hybridc.lower.numpy.ufuncs import SIGN, fold, ufunc
-from hybridc.transforms.schedules.schedule_arrays import ArrayMemory, ArrayNest
+from hybridc.transforms.schedules.arrays.schedule_arrays import ArrayMemory, ArrayNest
+from hybridc.transforms.schedules.arrays.ufuncs import SIGN, fold, neutral_of_ufunc, ufunc
 
 BOOL, HALF, INT64 = np.dtype(bool), np.dtype(np.float16), np.dtype(np.int64)
 
@@ -103,6 +103,11 @@ class UfuncStep:
     def combine(self) -> str:
         """The ufunc by which a reduction combines two elements."""
         return self.function.partition(":")[2]
+
+    @property
+    def neutral(self) -> Number:
+        """The element from which a reduction begins."""
+        return neutral_of_ufunc(self.combine, self.result.dtype)
 
     def reads(self) -> Iterable[StepOperand]:
         """The arrays that it reads."""

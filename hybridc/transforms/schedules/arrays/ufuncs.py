@@ -1,8 +1,6 @@
-"""Operations of ``arith`` and ``math`` as functions of NumPy."""
+"""Operations of ``arith`` and ``math`` as functions of arrays, by the names that NumPy has for them."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 
@@ -27,16 +25,9 @@ def ufunc(op: str, lines: str = "") -> str:
     return known.numpy
 
 
-def ufunc_neutral(function: str, dtype: DType) -> Number:
-    """The element from which a reduction begins."""
+def neutral_of_ufunc(function: str, dtype: DType) -> Number:
+    """The element from which a reduction by a function begins."""
     return scalars.neutral(_COMBINES[function], dtype)
-
-
-def python_literal(value: Number) -> str:
-    """A Python scalar as source."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "np.nan" if math.isnan(value) else "np.inf" if value > 0 else "-np.inf"
-    return repr(value)
 
 
 def fold(function: str, numbers: list[Number], dtype: DType, result: DType) -> Number:

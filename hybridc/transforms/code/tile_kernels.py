@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from xdsl.context import Context
@@ -16,7 +16,7 @@ from hybridc.ir.concatenated import strided_arrays
 from hybridc.ir.kernels.kernel_notes import INPLACE, SCRATCH, STRIDED, THREADS
 from hybridc.ir.kernels.kernel_text import kernel_of
 from hybridc.ir.structured import is_host, kernels, root
-from hybridc.lower.numpy.emit_grid_kernel import kernel_emitter
+from hybridc.transforms.code.array_code import ArrayCodes
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,10 @@ class TileKernels(ModulePass):
     name = "tile-kernels"
 
     threads: int = 2
+    codes: ArrayCodes | None = field(default=None, compare=False)  # shared with the emitter
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        codes = ArrayCodes(self.threads) if self.codes is None else self.codes
         strided, updates = strided_arrays(op), updating_results(op)
         for name, kernel in kernels(op).items():
             if is_host(kernel):
@@ -41,10 +43,10 @@ class TileKernels(ModulePass):
             if name in updates:
                 UPDATES.put(kernel, sorted(updates[name]))
             views = {i for call in strided.get(name, ()) for i in call}
-            emitter = kernel_emitter(kernel_of(kernel), self.threads, frozenset(views), sorted(updates.get(name, ())))
-            SCRATCH.put(kernel, emitter.bytes)
-            THREADS.put(kernel, emitter.threads)
-            INPLACE.put(kernel, emitter.inplace_pairs())
+            code = codes.of(kernel_of(kernel), sorted(views), sorted(updates.get(name, ())))
+            SCRATCH.put(kernel, code.bytes)
+            THREADS.put(kernel, code.threads)
+            INPLACE.put(kernel, code.inplace_pairs())
             if views:
                 STRIDED.put(kernel, sorted(views))
 
