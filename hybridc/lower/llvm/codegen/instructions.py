@@ -62,10 +62,10 @@ Op = type[Operation] | Instruction
 # --- arithmetic -------------------------------------------------------------------------------------------------------
 
 
-def _is_reassociated(properties: Properties) -> bool:
+@functools.cache
+def _reassociates(flags: FastMathAttrBase) -> bool:
     """Whether an operation may be done in any order with others."""
-    flags = properties.get("fastmath")
-    return isinstance(flags, FastMathAttrBase) and FastMathFlag.REASSOC in flags.data
+    return FastMathFlag.REASSOC in flags.data
 
 
 @functools.cache
@@ -375,7 +375,8 @@ def write_operation(
     if write is None:
         raise PassFailedException(f"{cast('type[Operation]', op).name} has no lowering to LLVM IR")
     value = write(f, x, kind, properties)
-    f.facts.reassociates |= _is_reassociated(properties)
+    if "fastmath" in properties:
+        f.facts.reassociates |= _reassociates(cast("FastMathAttrBase", properties["fastmath"]))
     if value is not None:
         f.facts.numbers += type(kind) is not IndexType
         if kind is not None and type(kind) in HALF_TYPES:

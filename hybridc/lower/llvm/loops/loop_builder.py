@@ -164,9 +164,15 @@ class LoopBuilder(FunctionText):
         operands: Sequence[LLVMValue],
         kind: Attribute,
         properties: Mapping[str, Attribute] | None = None,
+        name: object = None,
     ) -> LLVMValue:
-        """The result of an operation without effects; made once for equal operands."""
-        key = (op, *operands, None if kind is INDEX else kind, *(properties.items() if properties else ()))
+        """The result of an operation without effects; made once for equal operands.
+
+        A ``name`` tells it from all with other properties or another type: to compare these takes longer.
+        """
+        if name is None:
+            name = op if kind is INDEX else (op, kind, *(properties.items() if properties else ()))
+        key = (name, *operands)
         known = self._pure.get(key)
         if known is None:
             known = self._pure[key] = self.result(op, operands, kind, properties)
@@ -217,12 +223,18 @@ class LoopBuilder(FunctionText):
         return self._combined(arith.MuliOp, 1, factors)
 
     def _combined(self, op: type[Operation], neutral: int, terms: Sequence[Index | int]) -> Index:
-        values = [LLVMValue("i64", str(x)) if isinstance(x, int) else x.value for x in terms if x != neutral]
-        ordered = [x for x in values if x.name != str(neutral)]
+        values = [LLVMValue("i64", str(x)) if isinstance(x, int) else x.value for x in terms]
+        nothing = str(neutral)
+        ordered = [x for x in values if x.name != nothing]
         if not ordered:
             return self.index(neutral)
-        ordered.sort(key=lambda x: self._level_of[x.name])
-        return Index(self, functools.reduce(lambda a, b: self.pure(op, [a, b], INDEX), ordered))
+        if len(ordered) > 1:
+            levels = self._level_of
+            ordered.sort(key=lambda x: levels[x.name])
+        total = ordered[0]
+        for term in ordered[1:]:
+            total = self.pure(op, (total, term), INDEX)
+        return Index(self, total)
 
     # --- memory --------------------------------------------------------------------------------------------
 

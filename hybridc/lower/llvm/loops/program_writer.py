@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from xdsl.dialects import arith
 from xdsl.dialects.utils import FastMathFlag
@@ -29,11 +30,22 @@ from hybridc.lower.llvm.loops.loop_builder import Index, LoopBuilder, vector_typ
 CONTRACT = arith.FastMathFlagsAttr([FastMathFlag.ALLOW_CONTRACT])
 _CONTRACTED = ("arith.addf", "arith.mulf")
 
-
 # The block that is a piece of the parallel indices, each of which has partial results of its own.
 PIECE = "PIECE"
 # Where an element is, or the first lane of a vector: the array, and the offset.
 Place = tuple[LLVMValue, Index]
+
+
+@functools.cache
+def _properties(op: str, exact: bool) -> Mapping[str, Attribute]:
+    """The properties of an operation on elements, in a program whose results are exact or not."""
+    contracted = op in _CONTRACTED and not exact
+    return {**operation_properties(op), **({"fastmath": CONTRACT} if contracted else {})}
+
+
+@functools.cache
+def _type(kind: str, lanes: int) -> Attribute:
+    return ELEMENT_TYPES[kind] if lanes == 1 else vector_type(ELEMENT_TYPES[kind], lanes)
 
 
 class ProgramWriter(ABC):
@@ -71,7 +83,7 @@ class ProgramWriter(ABC):
 
     def kind(self, kind: str) -> Attribute:
         """The type of a statement's value."""
-        return ELEMENT_TYPES[kind] if self.lanes == 1 else vector_type(ELEMENT_TYPES[kind], self.lanes)
+        return _type(kind, self.lanes)
 
     def factor(self, factor: Factor) -> Index:
         """A product of sizes and strides."""
@@ -83,11 +95,9 @@ class ProgramWriter(ABC):
         b = self.b
         match s:
             case TileMap():
-                properties = operation_properties(s.op)
-                if s.op in _CONTRACTED and not self.program.exact:
-                    properties["fastmath"] = CONTRACT
-                operands = [self.known[v] for v in s.operands]
-                self.known[s.name] = b.pure(operation_class(s.op), operands, self.kind(s.kind), properties)
+                properties = _properties(s.op, self.program.exact)
+                operands, name = [self.known[v] for v in s.operands], (s.op, s.kind, self.lanes)
+                self.known[s.name] = b.pure(operation_class(s.op), operands, self.kind(s.kind), properties, name)
             case TileConstant():
                 self.known[s.name] = b.number(s.constant, self.kind(s.kind))
             case TileStore():
