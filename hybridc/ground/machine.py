@@ -108,9 +108,13 @@ class Machine:
 CHUNKS = 4
 # Caches as nearly all processors since 2015 have at least. Sizes that are read decide nothing: most of what follows
 # from caches also decides in how many parts a result is added up, or which code multiplies; the rest gains nothing:
-# on a Xeon with a second cache of 2 MiB, it takes longer to transpose in tiles of twice the side (``ir/costs.py``), and
+# on a Xeon with a second cache of 2 MiB, it takes longer to transpose in tiles of twice the side, and
 # to run NumPy's functions on tiles of four times the elements (softmax of 4096 x 1024: 6.3 ms instead of 4.9).
 NOMINAL = Machine("any", 2, 64, 32 << 10, 256 << 10, 4 << 20, Costs())
+# Elements along both axes of a square tile whose rows follow memory in one array, and columns in another: two tiles of
+# double precision fill half of the first cache. With shorter rows, stores to lines that are a page apart are waited for
+# (2048 x 2048: 16x8 12.9 ms, 32x32 2.7 ms, 64x64 3.5 ms).
+SQUARE = math.isqrt(NOMINAL.first // 2 // (2 * 8))
 
 _CURRENT: ContextVar[Machine | None] = ContextVar("machine", default=None)
 

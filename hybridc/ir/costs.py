@@ -30,10 +30,6 @@ LARGEST = 100 * REMATERIALIZED
 # Multiply-adds of a matmul that take no longer than to write an element and to read it again; than to begin a region.
 WALKED = int(2 * _SINGLE * NOMINAL.costs.byte / (2 * NOMINAL.costs.flop))
 BEGUN = int(NOMINAL.costs.region / (2 * NOMINAL.costs.flop))
-# Elements along both axes of a square tile whose rows follow memory in one array, and columns in another: two tiles of
-# double precision fill half of the first cache. With shorter rows, stores to lines that are a page apart are waited for
-# (2048 x 2048: 16x8 12.9 ms, 32x32 2.7 ms, 64x64 3.5 ms).
-SQUARE = math.isqrt(NOMINAL.first // 2 // (2 * 8))
 # Elements of an iteration space that is walked as one tile: an array of them fills the second cache.
 ONE_TILE = NOMINAL.second // _SINGLE
 # Elements of an array that fills half of the first cache: it stays there while others are read.

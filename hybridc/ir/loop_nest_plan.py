@@ -15,7 +15,8 @@ from typing import Any
 
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.scalar.table import OperationCost
-from hybridc.ir.costs import RECOMPUTED, SQUARE, operation_cost
+from hybridc.ground.machine import SQUARE
+from hybridc.ir.costs import RECOMPUTED, operation_cost
 from hybridc.ir.kernels.kernel import Axes, Kernel, KernelOp, KernelValue, LoopNest, Read
 
 

@@ -35,7 +35,18 @@ from hybridc.dialects import operator_registry
 from hybridc.dialects.error_context import defined, raise_in_context
 from hybridc.dialects.handwritten import RETURNED, ArraySpec, Kernel
 from hybridc.dialects.mlir import hybrid
-from hybridc.dialects.mlir.graph_notes import DTYPE, DTYPES, HAS_KERNEL, OPERATOR, OPERATOR_ATTRIBUTES
+from hybridc.dialects.mlir.graph_notes import (
+    DONATED,
+    DTYPE,
+    DTYPES,
+    GRADS,
+    HAS_KERNEL,
+    OPERATOR,
+    OPERATOR_ATTRIBUTES,
+    ROLES,
+    TRAINING,
+    UPDATES,
+)
 from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.operator import Operator
 from hybridc.dialects.operator_attribute import Shape
@@ -269,6 +280,22 @@ def groups_of(op: tensor.CollapseShapeOp | tensor.ExpandShapeOp) -> list[list[in
 def is_host(function: func.FuncOp) -> bool:
     """Whether this is a host function: it has no body, and ``hybrid.operator`` names the operator."""
     return not function.body.blocks
+
+
+def parameters_of(function: func.FuncOp) -> list[SSAValue]:
+    """The arguments that are parameters, as the trace has it; none if it is not said."""
+    arguments = zip(function.body.block.args, ROLES.of(function), strict=False)
+    return [argument for argument, role in arguments if role == "parameter"]
+
+
+def changes_parameters(function: func.FuncOp) -> bool:
+    """Whether parameters are likely to be others in the next call: it trains, or writes arguments."""
+    return any(note.is_on(function) for note in (TRAINING, GRADS, DONATED, UPDATES))
+
+
+def lasting_parameters(function: func.FuncOp) -> list[SSAValue]:
+    """The arguments that are parameters, if they are likely to be the same in the next call."""
+    return [] if changes_parameters(function) else parameters_of(function)
 
 
 def kernels(module: ModuleOp) -> dict[str, func.FuncOp]:

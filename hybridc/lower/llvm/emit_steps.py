@@ -15,7 +15,7 @@ from hybridc.dialects.mlir.graph_notes import PREPARATION
 from hybridc.dialects.mlir.hybrid_rt import AliasOp, LaunchOp, aligned
 from hybridc.dialects.operator import Operator
 from hybridc.ir.planned import ARENA, NOT_LOADED, Grid, GridPart, NativeRegion, PlainArray, Position
-from hybridc.ir.structured import arrays_of
+from hybridc.ir.structured import arrays_of, lasting_parameters
 from hybridc.ir.values import functions
 from hybridc.lower.emit_planned import PlanEmitter, comment, place_of
 from hybridc.lower.llvm.joined_loop import joined_function, joins, packed_numbers
@@ -25,7 +25,6 @@ from hybridc.lower.llvm.prepared_origins import PreparedOrigins
 from hybridc.options import OPTIONS
 from hybridc.transforms.code.kernel_cache import KernelCache
 from hybridc.transforms.code.parallel_regions import GridRegion, ParallelRegion, ParallelRegions
-from hybridc.transforms.memory.hoist_preparation import lasting_parameters
 
 if TYPE_CHECKING:
     from hybridc.ground.location import Location

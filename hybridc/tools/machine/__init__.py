@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from hybridc.ground.machine import GPU, NOMINAL, Gpu, Machine, figures, machine
+from hybridc.ground.machine import GPU, NOMINAL, SQUARE, Gpu, Machine, figures, machine
 from hybridc.ir import costs
 from hybridc.lower.llvm.codegen import processor
 from hybridc.runtime.devices.nvidia.driver import READ, Driver, NoDriver, driver
@@ -31,7 +31,7 @@ def thresholds(computer: Machine) -> dict[str, int]:
         "nanoseconds from which Python's lock is released": math.ceil(computer.released),
         "operations computed twice instead of kept (nominal)": costs.RECOMPUTED,
         "operations that a backward computes instead of the forward's being kept (nominal)": costs.REMATERIALIZED,
-        "elements along both axes of a tile that crosses memory (nominal)": costs.SQUARE,
+        "elements along both axes of a tile that crosses memory (nominal)": SQUARE,
         "elements that are walked as one tile (nominal)": costs.ONE_TILE,
         "elements that are computed again inside their reader (nominal)": costs.SMALL,
         "bytes of partial results, or between contractions of one kernel (nominal)": costs.OF_CORE,

@@ -21,9 +21,19 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from hybridc.dialects.mlir.graph_notes import DONATED, GRADS, PREPARATION, ROLES, TRAINING, UPDATES
+from hybridc.dialects.mlir.graph_notes import PREPARATION
 from hybridc.ir.concatenated import part_of
-from hybridc.ir.structured import VIEWS, indirect_operands, is_host, is_scaffold, kernels, root
+from hybridc.ir.structured import (
+    VIEWS,
+    changes_parameters,
+    indirect_operands,
+    is_host,
+    is_scaffold,
+    kernels,
+    lasting_parameters,
+    parameters_of,
+    root,
+)
 from hybridc.ir.values import functions
 
 
@@ -37,7 +47,7 @@ class HoistPreparation(ModulePass):
         called = kernels(op)
         hosts = {name for name, kernel in called.items() if is_host(kernel)}
         planned = [f for f in functions(op) if f.sym_visibility is None]
-        if len(planned) == 1 and not _changes_parameters(planned[0]):
+        if len(planned) == 1 and not changes_parameters(planned[0]):
             _hoist(planned[0], hosts)
 
 
@@ -55,11 +65,6 @@ def prepared_values(function: func.FuncOp) -> set[SSAValue]:
     return known
 
 
-def lasting_parameters(function: func.FuncOp) -> list[SSAValue]:
-    """The arguments that are parameters, if they are likely to be the same in the next call."""
-    return [] if _changes_parameters(function) else _parameters(function)
-
-
 def calls_of(value: SSAValue) -> Iterator[Operation]:
     """The operations, but for views, that read a value or a view of it."""
     for use in value.uses:
@@ -69,17 +74,12 @@ def calls_of(value: SSAValue) -> Iterator[Operation]:
             yield use.operation
 
 
-def _changes_parameters(function: func.FuncOp) -> bool:
-    """Whether parameters are likely to be others in the next call: it trains, or writes arguments."""
-    return any(note.is_on(function) for note in (TRAINING, GRADS, DONATED, UPDATES))
-
-
 def _hoist(function: func.FuncOp, hosts: set[str]) -> None:
     block = function.body.block
     end = block.last_op
     assert end is not None
     returned = {root(v) for v in end.operands}
-    known: set[SSAValue] = {*_parameters(function)}
+    known: set[SSAValue] = {*parameters_of(function)}
     prepared: list[Operation] = []
     for op in block.ops:
         match op:
@@ -130,9 +130,3 @@ def _erase_unused(value: SSAValue) -> None:
         value = op.operands[0]
         op.detach()
         op.erase()
-
-
-def _parameters(function: func.FuncOp) -> list[SSAValue]:
-    """The arguments that are parameters, as the trace has it; none if it is not said."""
-    arguments = zip(function.body.block.args, ROLES.of(function), strict=False)
-    return [argument for argument, role in arguments if role == "parameter"]

@@ -16,9 +16,9 @@ import numpy as np
 
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import element_kind
-from hybridc.ground.machine import machine
+from hybridc.ground.machine import SQUARE, machine
 from hybridc.ground.sizes import row_major
-from hybridc.ir.costs import SQUARE, copy_time
+from hybridc.ir.costs import copy_time
 from hybridc.ir.kernels.kernel import Kernel, KernelOp
 from hybridc.ir.planned import Strides
 from hybridc.ir.scalars import Number, constant_as

@@ -13,7 +13,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.utils import FastMathFlag
 
 from hybridc.ground.buffers import ALIGNMENT
-from hybridc.ir.costs import SQUARE
+from hybridc.ground.machine import SQUARE
 from hybridc.ir.structured_builder import ELEMENT_TYPES, kind_dtype, operation_class, operation_properties
 from hybridc.ir.tiles import tile_program as tiles
 from hybridc.lower.llvm.codegen.function_text import LLVMValue, ModuleText
