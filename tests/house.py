@@ -63,9 +63,9 @@ LATE: dict[str, dict[str, str]] = {
     },
     "a target: only graphs that are compiled for it need its passes and what runs its programs": {
         "hybridc": "hybridc.runtime.native",
-        "hybridc.compile.pipeline": "hybridc.lower.llvm.* hybridc.lower.numpy.* hybridc.lower.triton.*",
+        "hybridc.compile.pipeline": "hybridc.lower.llvm.* hybridc.lower.numpy.*",
         "hybridc.compile.targets": "hybridc.lower.llvm.* hybridc.lower.numpy.* hybridc.lower.triton.* "
-        "hybridc.runtime.*",
+        "hybridc.runtime.* hybridc.transforms.code.blocks.*",
         "hybridc.compile.warm_start": "hybridc.runtime.device_executable",
     },
     "namespaces, when they are first used": {

@@ -729,6 +729,7 @@ class TileLaunch:
     a result, ``w`` for local memory; ``dtypes`` are theirs. ``sizes`` are those of its axes, ``piece`` is how many
     elements along the dimension that is walked in pieces each has. Of ``configs``, at most four, the first is expected
     to be the fastest. Offsets are ``wide`` if they need 64 bits. ``suffix`` ends the name of one of several functions.
+    With a ``tail``, blocks that are not full are a case of their own: others are moved without asking what is there.
     """
 
     what: str
@@ -740,6 +741,7 @@ class TileLaunch:
     piece: int | None = None
     wide: bool = False
     suffix: str = ""
+    tail: bool = False
 
     def extent(self, axes: tuple[int, ...]) -> int:
         """How many elements axes have."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -14,18 +15,20 @@ from hybridc.lower.triton.handwritten_launch import launch
 from hybridc.lower.triton.launches import Alternative, Launch, TritonProgram
 from hybridc.lower.triton.texts import copy_launch, fill_launch
 from hybridc.lower.triton.triton_function import LibraryConfig, TritonLaunch, TritonLaunches
-from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 from hybridc.options import OPTIONS
+
+if TYPE_CHECKING:
+    from hybridc.lower.emit_planned import KernelCacheInterface
 
 
 def emit_triton_program(
-    module: ModuleOp, name: str, poison: bool = OPTIONS.poison, kernel_cache: TritonKernelCache | None = None
+    module: ModuleOp, name: str, kernel_cache: KernelCacheInterface, poison: bool = OPTIONS.poison
 ) -> TritonProgram:
     """The launches of the planned function ``name``; with ``poison``, memory that holds nothing holds NaN.
 
-    ``kernel_cache`` has the module's kernels, if these were compiled before.
+    ``kernel_cache`` has the module's kernels.
     """
-    emitter = _LaunchEmitter(module, name, TritonKernelCache() if kernel_cache is None else kernel_cache, poison)
+    emitter = _LaunchEmitter(module, name, kernel_cache, poison)
     emitter.walk()
     emitter.program.source += "\n" + emitter.program.code()
     return emitter.program
@@ -34,7 +37,7 @@ def emit_triton_program(
 class _LaunchEmitter(PlanEmitter):
     TARGET = "triton"
 
-    def __init__(self, module: ModuleOp, name: str, kernel_cache: TritonKernelCache, poison: bool) -> None:
+    def __init__(self, module: ModuleOp, name: str, kernel_cache: KernelCacheInterface, poison: bool) -> None:
         self.program = TritonProgram(name, "", 0)
         super().__init__(module, self.program, kernel_cache, poison)
 

@@ -4,48 +4,56 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 from hybridc.ground.sizes import row_major
-from hybridc.ir.kernels.kernel import Kernel, KernelValue
+from hybridc.ir.kernels.kernel import Kernel
+from hybridc.ir.tiles.block_code import BlockCode, BlockCopy, BlockFill, BlockLaunch, PaddedCopy
 from hybridc.ir.tiles.tile_program import LOOPS, Axes, TileConfig, TileDim, TileLaunch, on_of
 from hybridc.lower.triton.expressions.ops import triton_literal
 from hybridc.lower.triton.horizontal_fusion import call_block, fuse_horizontally
 from hybridc.lower.triton.source_writer import SourceWriter
-from hybridc.lower.triton.texts import copy_launch, fill_launch, module, title
+from hybridc.lower.triton.texts import copy_launch, fill_launch, module, padded_copy_launch, title
 from hybridc.lower.triton.tile_printer import Dim, TilePrinter, extent, factor_text, narrowed_in
-from hybridc.lower.triton.triton_function import Config, Elements, TritonFunction, TritonLaunch, TritonLaunches
-from hybridc.transforms.schedules.blocks.kernel_memory import Strides
-from hybridc.transforms.schedules.blocks.schedule_blocks import schedule_blocks
-from hybridc.transforms.schedules.blocks.tile_machine import MACHINE
+from hybridc.lower.triton.triton_function import (
+    Config,
+    Elements,
+    LibraryConfig,
+    TritonFunction,
+    TritonLaunch,
+    TritonLaunches,
+)
 
 # Of the dimensions of blocks.
 _NAMES = "ijklmnopq"
 
 
-def launches_of(
-    kernel: Kernel, strides: Mapping[int, Strides], initial: Mapping[KernelValue, int] = MappingProxyType({})
-) -> TritonLaunches:
-    """The launches of a kernel; ``strides``, in elements, are of arguments, then results, that may not be contiguous.
-
-    Values that are ``initial`` lie in the memory of the results with these indices when the kernel begins.
-    """
-    launches, memory = schedule_blocks(kernel, strides, initial)
-    numbers = {name: i for i, name in enumerate(memory.dtypes)}
-    kernel_launches = [triton_launch(kernel, launch, numbers) for launch in launches]
-    for i, value in enumerate(kernel.results):
-        constant, source, target = value.constant, memory.names[value], numbers[f"y{i}"]
-        dtype, shape = value.dtype, value.shape
-        if constant is not None:
-            kernel_launches.append(fill_launch(dtype, math.prod(shape), triton_literal(constant, dtype), target))
-        elif source != f"y{i}":
-            kernel_launches.append(copy_launch(dtype, shape, row_major(shape), numbers[source], target))
-    return TritonLaunches(fuse_horizontally(kernel_launches, _read_only(kernel)), memory.locals)
+def print_block_code(code: BlockCode) -> TritonLaunches:
+    """The launches of a kernel; equal ones are one where they may be."""
+    numbers = {name: i for i, name in enumerate(code.buffers)}
+    kernel_launches = [_launch(code.kernel, launch, numbers) for launch in code.launches]
+    return TritonLaunches(fuse_horizontally(kernel_launches, _read_only(code.kernel)), code.locals, _library(code))
 
 
-def triton_launch(kernel: Kernel, launch: TileLaunch, numbers: Mapping[str, int]) -> TritonLaunch:
-    """The function of a tile program, and its arguments; ``numbers`` are the indices of the kernel's buffers."""
-    return _FunctionText(kernel, launch).kernel_launch(numbers)
+def _launch(kernel: Kernel, launch: BlockLaunch, numbers: Mapping[str, int]) -> TritonLaunch:
+    """A launch; ``numbers`` are the indices of the kernel's buffers."""
+    match launch:
+        case TileLaunch():
+            return _FunctionText(kernel, launch).kernel_launch(numbers)
+        case BlockFill():
+            scalar = triton_literal(launch.value, launch.dtype)
+            return fill_launch(launch.dtype, launch.size, scalar, numbers[launch.target])
+        case BlockCopy(dtype=dtype, shape=shape):
+            return copy_launch(dtype, shape, row_major(shape), numbers[launch.source], numbers[launch.target])
+        case PaddedCopy():
+            return padded_copy_launch(f"{kernel.name}_filled", launch, numbers)
+
+
+def _library(code: BlockCode) -> LibraryConfig | None:
+    """A library's matmul, and the launches after it."""
+    if code.library is None:
+        return None
+    after = code.library.after
+    return LibraryConfig(code.library.matmul, tuple(print_block_code(after).kernel_launches) if after else ())
 
 
 def _read_only(kernel: Kernel) -> set[int]:
@@ -83,15 +91,7 @@ class _FunctionText:
         self.piece = "piece" if program.dynamic else str(launch.piece)
         # Each program has one block of elements that follow each other.
         self.flat = len(program.tiles) == len(self.grid) == 1 and not self.points
-        self.tail = self.flat and self._has_tail(program.tiles[0])
-
-    def _has_tail(self, tile: TileDim) -> bool:
-        """Whether a block that is not full is another case.
-
-        Whether an element is there could be asked for several at once only if they are known to be whole vectors.
-        """
-        count, least = self.launch.extent(tile.axes), min(c.blocks[0][1] for c in self.launch.configs)
-        return tile.masked and count >= least and count % MACHINE.vector != 0
+        self.tail = self.flat and launch.tail
 
     def kernel_launch(self, numbers: Mapping[str, int]) -> TritonLaunch:
         """The function and its arguments."""

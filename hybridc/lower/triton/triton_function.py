@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from hybridc.dialects.operator_attribute import DType
 from hybridc.dtypes import TYPES
 from hybridc.errors import UnsupportedError
 from hybridc.ground.cached import cached_property
-
-if TYPE_CHECKING:
-    from hybridc.lower.triton.launches import LibraryMatmul
+from hybridc.ir.library_matmul import LibraryMatmul
 
 # Around what a source says of itself.
 QUOTES = '"""'

@@ -9,10 +9,10 @@ import hybridc as mx
 from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.structured import kernels
 from hybridc.lower.triton import horizontal_fusion
-from hybridc.lower.triton.tiles_to_triton import launches_of
 from tests.lower.evaluate import Evaluator
 from tests.lower.kernels import parse
 from tests.lower.triton.guarded import run_regions
+from tests.lower.triton.printed import launches_of
 from tests.lower.write_kernel import BODIES, Writer
 
 pytestmark = pytest.mark.triton
