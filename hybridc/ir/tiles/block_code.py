@@ -63,7 +63,14 @@ class PaddedCopy:
     wide: bool
 
 
-BlockLaunch = TileLaunch | BlockFill | BlockCopy | PaddedCopy
+@dataclass(frozen=True, eq=False)
+class JoinedLaunches:
+    """Launches of one flat program, each on arrays of its own, as one launch: the update of many weights, say."""
+
+    members: tuple[TileLaunch, ...]
+
+
+BlockLaunch = TileLaunch | JoinedLaunches | BlockFill | BlockCopy | PaddedCopy
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hybridc.dtypes import NARROW, DType
+from hybridc.dtypes import DType
 from hybridc.errors import UnsupportedError
 from hybridc.ir.scalars import constant_as, neutral_of
 from hybridc.ir.structured_builder import kind_dtype
@@ -35,7 +35,6 @@ from hybridc.ir.tiles.tile_program import (
     TileReduce,
     TileStore,
     TileUpdate,
-    operands_of,
 )
 from hybridc.lower.triton.expressions import ops
 from hybridc.lower.triton.expressions.ops import Term, triton_literal
@@ -185,16 +184,11 @@ class TilePrinter:
 
     # --- statements ----------------------------------------------------------------------------------------
 
-    def statements(self, statements: Sequence[Statement], narrowed: Set[str]) -> None:
-        """Write statements that follow each other; :func:`narrowed_in` says which values are ``narrowed``."""
-        for s in statements:
-            self._statement(s, narrowed)
-
-    def _statement(self, s: Statement, narrowed: Set[str]) -> None:
+    def statement(self, s: Statement) -> None:
+        """Write a statement."""
         match s:
             case TileMap():
-                rough = s.rough or s.name in narrowed
-                value = compute(s.op, [self.known[v] for v in s.operands], s.kind, self.w, rough)
+                value = compute(s.op, [self.known[v] for v in s.operands], s.kind, self.w, s.rough)
                 self._know(s.name, value, *(self.sides[v] for v in s.operands))
             case TileLoad():
                 self._load(s)
@@ -331,26 +325,6 @@ def _followed(sides: Sides) -> set[int]:
 def joined_sides(sides: Iterable[Sides]) -> Sides:
     """The sides of an operation's result: each operand has all of these sides or, as a scalar, none."""
     return tuple(next((i for i in dims if i is not None), None) for dims in itertools.zip_longest(*sides))
-
-
-def narrowed_in(statements: Sequence[Statement]) -> set[str]:
-    """The values that are rounded to half precision wherever they are used."""
-    rounded, other = set[str](), set[str]()
-    for s in statements:
-        match s:
-            case TileMap(op="arith.truncf", kind=kind) if kind in NARROW:
-                rounded.update(s.operands)
-            case TileMap():
-                other.update(s.operands)
-            case TileReduce():
-                other.add(s.operand)
-            case TileStore() | TileUpdate() | TileInside():
-                other.add(s.value)
-            case TileContract():
-                other.update(operands_of(s))
-            case _:
-                pass
-    return rounded - other
 
 
 def extent(sizes: Sizes, axes: Iterable[int]) -> Factor:

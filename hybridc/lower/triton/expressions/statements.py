@@ -30,15 +30,14 @@ INDEX = np.dtype("int64")  # of an index, which may be narrower where it comes f
 
 def applied(op: str, operands: Sequence[Term], dtype: DType, narrowed: bool = False) -> str | None:
     """An operation on operands that have been cast, if it is written as a sign between them or as a call."""
-    call = ops.function(op, dtype, narrowed)
-    if call is not None:
-        beside = any(x.constant is None and x.dtype == dtype for x in operands)
-        return call.format(*[x.argument(beside) for x in operands])
-    between = ops.infix(op)
-    if between is None:
+    text = ops.text_of(op, dtype, narrowed)
+    if not text or ops.is_formula(text):
         return None
+    if "{" in text:
+        beside = any(x.constant is None and x.dtype == dtype for x in operands)
+        return text.format(*[x.argument(beside) for x in operands])
     first, second = operands
-    text = f"{first.block if second.constant is not None else first.text} {between} {second.text}"
+    text = f"{first.block if second.constant is not None else first.text} {text} {second.text}"
     return f"({text}).to({triton_type(HALF)})" if op == "arith.divf" and dtype == HALF else text
 
 
@@ -58,15 +57,6 @@ def compute(op: str, terms: Sequence[Term], kind: str, w: SourceWriter, narrowed
     if dtype == HALF and op != "math.absf" and (function or operation_class(op) in FORMULAS):
         return _in_single(op, operands, narrowed, w)
     return _short_power(op, operands, kind, w) or _let(op, _expression(op, operands, dtype, narrowed, w), result, w)
-
-
-def combine_expression(op: str, a: str, b: str, dtype: DType) -> str:
-    """Two partial results of a reduction as one, as an expression; of names."""
-    operands = [Term(text, dtype).as_dtype(signed_as(dtype, signedness(op))) for text in (a, b)]
-    text = applied(op, operands, operands[0].dtype)
-    if text is None:
-        raise ops.unsupported(op)
-    return text if operands[0].dtype == dtype else f"({text}).to({triton_type(dtype)})"
 
 
 def reduce(op: str, value: str, axis: int, dtype: DType, w: SourceWriter) -> str:

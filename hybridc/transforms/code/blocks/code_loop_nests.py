@@ -7,7 +7,8 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from hybridc.ir.kernels.kernel import Kernel, KernelValue, LoopNest
-from hybridc.ir.tiles.block_code import BlockCode, BlockCopy, BlockFill, BlockLaunch
+from hybridc.ir.tiles.block_code import BlockCode, BlockCopy, BlockFill
+from hybridc.transforms.code.blocks.fuse_horizontally import fuse_horizontally
 from hybridc.transforms.schedules.blocks.kernel_memory import Strides
 from hybridc.transforms.schedules.blocks.schedule_blocks import schedule_blocks
 
@@ -21,7 +22,7 @@ def code_of_loop_nests(
     """
     kernel = _without_contractions(kernel)
     scheduled, memory = schedule_blocks(kernel, strides, initial)
-    launches: list[BlockLaunch] = [*scheduled]
+    launches = fuse_horizontally(scheduled, _read_only(kernel))
     for i, value in enumerate(kernel.results):
         source, target = memory.names[value], f"y{i}"
         if value.constant is not None:
@@ -29,6 +30,12 @@ def code_of_loop_nests(
         elif source != target:
             launches.append(BlockCopy(value.dtype, value.shape, source, target))
     return memory.code(launches)
+
+
+def _read_only(kernel: Kernel) -> set[str]:
+    """The arguments that are no memory for any result, as none is like them."""
+    results = {(v.shape, v.dtype) for v in kernel.results}
+    return {f"x{i}" for i, v in enumerate(kernel.arguments) if (v.shape, v.dtype) not in results}
 
 
 def _without_contractions(kernel: Kernel) -> Kernel:

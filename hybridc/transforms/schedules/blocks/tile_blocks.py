@@ -37,6 +37,7 @@ from hybridc.ir.tiles.tile_program import (
 from hybridc.ir.tiles.tile_spec import verify
 from hybridc.options import OPTIONS
 from hybridc.transforms.schedules.blocks.kernel_memory import KernelMemory, PartialResults, Strides
+from hybridc.transforms.schedules.blocks.rough_maps import with_rough_maps
 from hybridc.transforms.schedules.blocks.rows_in_registers import in_order_of_need
 from hybridc.transforms.schedules.blocks.tile_machine import MACHINE, NARROW
 from hybridc.transforms.schedules.schedule_kernels import BodyStatements
@@ -152,7 +153,8 @@ class TileStatements(BodyStatements):
         inner = tuple(a for d in dims if d.walk in ("whole", "loop") for a in d.axes)
         parallel = tuple(a for a in range(len(sizes)) if a not in inner)
         group = next((name for name, _ in configs[0].blocks if name == "group"), None)
-        program = TileProgram(buffers, sizes, parallel, tuple(sweeps), inner=inner, tiles=tuple(dims), group=group)
+        written = with_rough_maps(sweeps)
+        program = TileProgram(buffers, sizes, parallel, written, inner=inner, tiles=tuple(dims), group=group)
         if OPTIONS.verify:
             verify(program)
         dtypes = tuple(memory.dtypes[name] for name in self.buffers)
