@@ -134,6 +134,11 @@ def _cast(op: str, term: Term, kind: str, w: SourceWriter) -> Term:
 # --- formulas ---------------------------------------------------------------------------------------------------------
 
 
+@functools.lru_cache(64)
+def _kind(element: Attribute) -> str:
+    return str(element)
+
+
 class TritonFormulas(FormulaWriter):
     """Writes formulas as statements; values are terms."""
 
@@ -145,10 +150,10 @@ class TritonFormulas(FormulaWriter):
         self, cls: type[Operation], operands: Values, kind: Attribute, properties: dict[str, Attribute] | None = None
     ) -> Value:
         op = operation_name(cls, properties or {})
-        return Value(self, compute(op, [x.value for x in operands], str(kind), self.w), kind)
+        return Value(self, compute(op, [x.value for x in operands], _kind(kind), self.w), kind)
 
     def constant(self, x: float, kind: Attribute) -> Value:
-        return Value(self, ops.number(x, kind_dtype(str(kind))), kind)
+        return Value(self, ops.number(x, kind_dtype(_kind(kind))), kind)
 
     def repeat(self, starts: Values, condition: Callable[[Values], Value], body: Callable[[Values], Values]) -> Values:
         """A loop that goes on until the condition holds for no element; those that are done keep what they have."""
@@ -189,7 +194,7 @@ def _functions(name: str, formula: Formula, kinds: tuple[Attribute, ...]) -> dic
         w.line(f'"""{(formula.__doc__ or name).splitlines()[0]}"""')
         if len(arguments) > 1:
             w.line(f"{', '.join(arguments)} = tl.broadcast({', '.join(arguments)})")
-        terms = [Term(a, kind_dtype(str(kind))) for a, kind in zip(arguments, kinds, strict=True)]
+        terms = [Term(a, kind_dtype(_kind(kind))) for a, kind in zip(arguments, kinds, strict=True)]
         result = formula(*[Value(formulas, x, kind) for x, kind in zip(terms, kinds, strict=True)])
         w.line(f"return {result.value.block}")
     return {**w.helpers, name: "\n".join(w.lines)}
