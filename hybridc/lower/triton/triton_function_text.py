@@ -10,11 +10,7 @@ from hybridc.ir.tiles.tile_program import LOOPS, Axes, TileConfig, TileDim, Tile
 from hybridc.lower.triton.source_writer import SourceWriter
 from hybridc.lower.triton.texts import module, title
 from hybridc.lower.triton.tile_printer import Dim, TilePrinter, extent, factor_text
-from hybridc.lower.triton.triton_function import (
-    Config,
-    TritonFunction,
-    TritonLaunch,
-)
+from hybridc.lower.triton.triton_function import Config, TritonFunction, TritonLaunch
 
 # Of the dimensions of blocks.
 _NAMES = "ijklmnopq"
