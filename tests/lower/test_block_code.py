@@ -14,10 +14,11 @@ from hybridc.ground.machine import GPU
 from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.structured import kernels
 from hybridc.ir.tiles.block_code import BlockCopy, BlockFill, JoinedLaunches, PaddedCopy
-from hybridc.ir.tiles.tile_program import TileLaunch
+from hybridc.ir.tiles.tile_program import TileLaunch, TileMap, TileSweep
 from hybridc.transforms.code.blocks import matmul_padding
 from hybridc.transforms.code.blocks.block_alternatives import BLOCK_ALTERNATIVES, choose_block_code
 from hybridc.transforms.code.blocks.block_kernel_cache import BlockKernelCache
+from hybridc.transforms.schedules.blocks.rough_maps import with_rough_maps
 from tests.lower.kernels import parse
 from tests.lower.llvm.guarded import native_kernels, run_passes
 from tests.lower.llvm.test_gemm import contraction_kernel
@@ -112,6 +113,18 @@ def test_equal_launches_are_one():
     assert isinstance(joined, JoinedLaunches)
     assert [launch.sizes for launch in joined.members] == [(n,) for n in sizes]
     assert [launch.buffers for launch in joined.members] == [(f"x{n}", f"y{n}") for n in range(3)]
+
+
+def test_maps_are_rough_where_all_uses_round_them():
+    maps = TileMap("1", "math.exp", ("0",), "f32"), TileMap("2", "arith.truncf", ("1",), "f16")
+    other = TileMap("3", "arith.addf", ("1", "1"), "f32")
+
+    def rough(*statements):
+        (sweep,) = with_rough_maps([TileSweep((), statements)])
+        return [s.name for s in sweep.statements if s.rough]
+
+    assert rough(*maps) == ["1"]
+    assert rough(*maps, other) == []
 
 
 def test_code_is_printed_once_for_equal_calls():
