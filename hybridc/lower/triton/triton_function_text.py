@@ -6,19 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 
 from hybridc.ir.kernels.kernel import Kernel
-from hybridc.ir.tiles.tile_program import LOOPS, Axes, TileConfig, TileDim, TileLaunch, on_of
+from hybridc.ir.tiles.tile_program import TileConfig, TileLaunch
 from hybridc.lower.triton.source_writer import SourceWriter
 from hybridc.lower.triton.texts import module, title
-from hybridc.lower.triton.tile_printer import Dim, TilePrinter, extent, factor_text
+from hybridc.lower.triton.tile_printer import TilePrinter
 from hybridc.lower.triton.triton_function import Config, TritonFunction, TritonLaunch
-
-# Of the dimensions of blocks.
-_NAMES = "ijklmnopq"
-
-
-def _spread(tile: TileDim) -> Axes:
-    """The axes of a dimension along which blocks have several elements: a loop may take one at a time."""
-    return () if tile.walk in LOOPS and tile.block == 1 else tile.axes
 
 
 class TritonFunctionText:
@@ -28,14 +20,7 @@ class TritonFunctionText:
         self.kernel, self.launch, program = kernel, launch, launch.program
         self.w = SourceWriter()
         dtypes = {b.name: dtype for b, dtype in zip(program.buffers, launch.dtypes, strict=True)}
-        dims = [
-            Dim(name, _spread(tile), factor_text(extent(program.sizes, tile.axes)), str(tile.block), tile.masked)
-            for name, tile in zip(_NAMES, program.tiles, strict=False)
-        ]
-        lie = [on for sweep in program.sweeps for s in sweep.statements if (on := on_of(s)) is not None]
-        self.printer = TilePrinter(program.sizes, dims, dtypes, self.w, lie)
-        self.loops = [i for i, tile in enumerate(program.tiles) if tile.walk in LOOPS]
-        self.printer.loops = self.printer.between = frozenset(self.loops)
+        self.printer = TilePrinter(program, dtypes, self.w)
         self.grid = [i for i, tile in enumerate(program.tiles) if tile.walk == "grid"]
         self.points = program.points
         self.constants = tuple(tile.block for tile in program.tiles if isinstance(tile.block, str))
@@ -187,7 +172,7 @@ class TritonFunctionText:
 
     def _loop(self) -> None:
         """Write the head of a loop over tiles, and the indices along their dimension."""
-        w, printer, (i,) = self.w, self.printer, self.loops
+        w, printer, (i,) = self.w, self.printer, self.printer.loops
         dim = printer.dims[i]
         begin, end = self._range(i)
         start = w.name("start")

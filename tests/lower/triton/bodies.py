@@ -14,11 +14,11 @@ from hybridc.ir.loop_nest_plan import LoopNestPlan
 from hybridc.ir.scalars import neutral_of, signed_as, signedness
 from hybridc.ir.structured import note_dtypes
 from hybridc.ir.structured_builder import Builder, Tensor, structured_type
-from hybridc.ir.tiles.tile_program import TileProgram, TileSweep
+from hybridc.ir.tiles.tile_program import TileDim, TileProgram, TileSweep
 from hybridc.lower.triton.expressions.ops import Term
 from hybridc.lower.triton.expressions.statements import applied
 from hybridc.lower.triton.source_writer import SourceWriter
-from hybridc.lower.triton.tile_printer import Dim, TilePrinter
+from hybridc.lower.triton.tile_printer import TilePrinter
 from hybridc.lower.triton.triton_function import Config, TritonFunction, triton_type
 from hybridc.runtime.triton_kernel import run_interpreted
 from hybridc.transforms.schedules.blocks.rough_maps import with_rough_maps
@@ -87,9 +87,9 @@ def combine_expression(op, a, b, dtype):
 
 def printer_of(shape, block, name, first, dtypes, w):
     """What prints statements about a block of arrays, the last of whose indices begin at ``first``."""
-    dims = [Dim(f"{name}{a}", (a,), str(n), str(b), False) for a, (n, b) in enumerate(zip(shape, block, strict=True))]
-    printer = TilePrinter(shape, dims, dtypes, w)
-    printer.space = TileProgram((), shape, (), ())
+    space = TileProgram((), shape, (), (), tiles=tuple(TileDim((a,), n, "whole", False) for a, n in enumerate(block)))
+    printer = TilePrinter(space, dtypes, w, [f"{name}{a}" for a in range(len(shape))])
+    printer.space = space
     for a in range(len(shape)):
         printer.places(a, f"{first} + " if first and a == len(shape) - 1 else "")
     return printer
