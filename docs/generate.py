@@ -24,12 +24,14 @@ COMPAT = "# COMPAT(mxnet):"
 def passes() -> str:
     """The passes of each target in their order, then what each does."""
     from hybridc.compile import pipeline
+    from hybridc.compile.targets import TARGETS
 
+    triton = TARGETS["triton"]
     shared = (*pipeline.GRAPH, *pipeline.structured_passes(), *pipeline.KERNELS)
     targets = {
         "llvm": pipeline.llvm(),
         "numpy": pipeline.numpy(),
-        "triton": (*pipeline.triton_kernels(), *pipeline.triton_plan()),
+        "triton": (*triton.kernels(), *triton.plan().passes),
     }
     names = {each.name for each in shared}
     own = {f"and for `{name}`": [p for p in order if p.name not in names] for name, order in targets.items()}

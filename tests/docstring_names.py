@@ -36,7 +36,6 @@ APART: dict[str, set[str]] = {
     },
     "a name in Triton source, written or generated": {
         *("TritonKernel: triton", "TritonKernel: tl", "TritonKernel: tl.constexpr", "TritonKernel: triton.jit"),
-        *("Elements: BLOCK", "Elements: TAIL"),
     },
     "an operation of MLIR": {"ExpandShapeOp: tensor.expand_shape"},
     "a variable that the sentence defines": {"LambUpdatePhase1: mean1", "LambUpdatePhase1: var1"},

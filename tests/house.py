@@ -63,9 +63,9 @@ LATE: dict[str, dict[str, str]] = {
     },
     "a target: only graphs that are compiled for it need its passes and what runs its programs": {
         "hybridc": "hybridc.runtime.native",
-        "hybridc.compile.pipeline": "hybridc.lower.llvm.* hybridc.lower.triton.* hybridc.transforms.code.tile_kernels",
+        "hybridc.compile.pipeline": "hybridc.lower.llvm.* hybridc.transforms.code.tile_kernels",
         "hybridc.compile.targets": "hybridc.lower.llvm.* hybridc.lower.numpy.* hybridc.lower.triton.* "
-        "hybridc.runtime.* hybridc.transforms.code.array_code",
+        "hybridc.runtime.* hybridc.transforms.code.array_code hybridc.transforms.code.blocks.*",
         "hybridc.compile.warm_start": "hybridc.runtime.device_executable",
     },
     "namespaces, when they are first used": {

@@ -22,14 +22,13 @@ from hybridc.gluon import nn
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.structured import kernels
-from hybridc.lower.triton.attention_launches import launches_of_attention
-from hybridc.lower.triton.matmul.matmul_launches import launches_of_matmul
 from hybridc.runtime.devices.dlpack import array_of, capsule_of
 from hybridc.runtime.devices.interpreter import Interpreter
 from hybridc.tools.check_op import case as check
 from hybridc.tools.triton_report import NVIDIA_A100, NVIDIA_H100, report
 from hybridc.trace.tracer import trace_call
 from tests.lower.llvm.guarded import run_passes
+from tests.lower.triton.printed import launches_of_attention, launches_of_matmul
 from tests.lower.triton.test_attention import fused, lowered, plain
 
 pytestmark = pytest.mark.triton

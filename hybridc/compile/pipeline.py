@@ -54,8 +54,8 @@ from hybridc.transforms.views.hoist_slices import HoistSlices
 
 if TYPE_CHECKING:
     from hybridc.ir.spec import Verifier
-    from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
     from hybridc.transforms.code.array_code import ArrayCodes
+    from hybridc.transforms.code.blocks.block_kernel_cache import BlockKernelCache
     from hybridc.transforms.schedules.loop_machine import LoopMachine
 
 CLEANUP: tuple[ModulePass, ...] = (
@@ -158,12 +158,9 @@ def triton_kernels() -> tuple[ModulePass, ...]:
     return (*structured_passes("triton"), *fusion(FuseAttention()))
 
 
-def triton_plan(kernel_cache: TritonKernelCache | None = None) -> tuple[ModulePass, ...]:
-    """triton target: from kernels to a memory plan; ``kernel_cache`` compiles the kernels for the emitter."""
-    from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
-
-    cache = TritonKernelCache() if kernel_cache is None else kernel_cache
-    return (ChooseCode(cache), PlanMemory(), VerifyPlan())
+def triton_plan(kernel_cache: BlockKernelCache) -> tuple[ModulePass, ...]:
+    """triton target: from kernels to a memory plan; ``kernel_cache`` has their code, for the emitter, too."""
+    return (ChooseCode(kernel_cache), PlanMemory(), VerifyPlan())
 
 
 def alone() -> tuple[type[ModulePass], ...]:

@@ -123,12 +123,12 @@ class Triton(Target):
 
     def plan(self, ahead: bool = False) -> Planning:
         from hybridc.lower.triton.emit_launches import emit_triton_program
-        from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
+        from hybridc.lower.triton.tiles_to_triton import print_block_code
+        from hybridc.transforms.code.blocks.block_kernel_cache import BlockKernelCache
 
-        kernel_cache = TritonKernelCache()
+        kernel_cache = BlockKernelCache(print_block_code)
         return Planning(
-            pipeline.triton_plan(kernel_cache),
-            lambda module, name: emit_triton_program(module, name, kernel_cache=kernel_cache),
+            pipeline.triton_plan(kernel_cache), lambda module, name: emit_triton_program(module, name, kernel_cache)
         )
 
     def load(self, program: Any, context: Context) -> Executable:

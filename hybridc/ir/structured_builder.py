@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Generic, cast
@@ -104,15 +104,18 @@ def operation_class(op: str) -> type[Operation]:
     return _classes()[op.partition(" ")[0]]
 
 
-def operation_name(op: Operation) -> str:
+_PREDICATES: dict[str, Sequence[str]] = {
+    "arith.cmpf": arith.CMPF_COMPARISON_OPERATIONS,
+    "arith.cmpi": arith.CMPI_COMPARISON_OPERATIONS,
+}
+
+
+def operation_name(cls: type[Operation], properties: Mapping[str, Attribute]) -> str:
     """The name of a scalar operation, with its predicate."""
-    match op:
-        case arith.CmpfOp():
-            return f"{op.name} {arith.CMPF_COMPARISON_OPERATIONS[op.predicate.value.data]}"
-        case arith.CmpiOp():
-            return f"{op.name} {arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]}"
-        case _:
-            return op.name
+    if cls.name not in _PREDICATES:
+        return cls.name
+    predicate = cast("IntegerAttr[IntegerType]", properties["predicate"])
+    return f"{cls.name} {_PREDICATES[cls.name][predicate.value.data]}"
 
 
 def operation_properties(op: str) -> dict[str, Attribute]:
@@ -130,11 +133,7 @@ def _defaults(name: str) -> dict[str, Attribute]:
 
 @functools.lru_cache(4096)
 def _predicate(name: str, predicate: str) -> IntegerAttr[IntegerType]:
-    tables: dict[str, Sequence[str]] = {
-        "arith.cmpf": arith.CMPF_COMPARISON_OPERATIONS,
-        "arith.cmpi": arith.CMPI_COMPARISON_OPERATIONS,
-    }
-    return IntegerAttr(tables[name].index(predicate), i64)
+    return IntegerAttr(_PREDICATES[name].index(predicate), i64)
 
 
 @functools.lru_cache(4096)

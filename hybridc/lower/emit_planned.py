@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from hybridc.dialects.error_context import located, raise_in_context, user_frames
+from hybridc.dialects.handwritten import ArraySpec
 from hybridc.dialects.mlir.graph_notes import INTO, LIVE, PREPARATION
 from hybridc.dialects.mlir.hybrid import hybrid_dtype, hybrid_shape, location_of, locations_of
 from hybridc.dialects.mlir.hybrid_rt import (
@@ -182,6 +183,18 @@ class PlanEmitter(ProgramEmitter):
     TARGET: ClassVar[str]  # as operators know it
 
     @abstractmethod
+    def described(self, kernel: Any, arrays: Sequence[ArraySpec]) -> Any:
+        """The code of a handwritten kernel, given its inputs and results."""
+
+    @abstractmethod
+    def copy(self, source: SlotView) -> Any:
+        """The code that copies a view into a contiguous array."""
+
+    @abstractmethod
+    def fill(self, size: int) -> Any:
+        """The code that sets all bits of so many bytes."""
+
+    @abstractmethod
     def launched(self, lines: int, steps: int) -> None:
         """Note the lines and steps of a launch; there were so many before it."""
 
@@ -307,7 +320,7 @@ class PlanEmitter(ProgramEmitter):
     def copied(self, source: SlotView, target: SlotView) -> None:
         """Add the step that copies a view into another."""
         self.lines.append("copy")
-        self.run(self._codes.copy(source), [place_of(source), place_of(target)], None, "copy")
+        self.run(self.copy(source), [place_of(source), place_of(target)], None, "copy")
 
     # --- steps ---------------------------------------------------------------------------------------------
 
@@ -317,7 +330,7 @@ class PlanEmitter(ProgramEmitter):
     def _fill(self, slot: int, place: Bytes) -> None:
         begin, end = place
         self.lines.append("poison")
-        self.run(self._codes.fill(end - begin), [Position(slot, begin)], None, "poison")
+        self.run(self.fill(end - begin), [Position(slot, begin)], None, "poison")
 
     def kernel(self, op: LaunchOp, function: func.FuncOp) -> None:
         line, step = len(self.lines), len(self.planned.steps)
@@ -369,7 +382,7 @@ class PlanEmitter(ProgramEmitter):
         """The parallel regions or launches of a handwritten kernel; its faults are errors of the operator's author."""
         ins, outs = arrays_of(op.ins), arrays_of(op.outs)
         try:
-            return self._codes.by_hand(handwritten_kernel(operator, self.TARGET, ins, outs), [*ins, *outs])
+            return self.described(handwritten_kernel(operator, self.TARGET, ins, outs), [*ins, *outs])
         except CustomOpError as error:
             raise located(error.restated(f"operator {operator.NAME}: {error}"), where) from error
         except Exception as error:

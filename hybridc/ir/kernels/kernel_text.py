@@ -228,7 +228,8 @@ def _body(block: Block, tables: dict[SSAValue, int]) -> ScalarBody:
                 table = tables.setdefault(op.tensor, len(tables))
                 step = BodyOp(EXTRACT, tuple([value(i) for i in op.indices]), _kind(op.results[0]), table=table)
             case _:
-                step = BodyOp(operation_name(op), tuple([value(v) for v in op.operands]), _kind(op.results[0]))
+                name = operation_name(type(op), op.properties)
+                step = BodyOp(name, tuple([value(v) for v in op.operands]), _kind(op.results[0]))
         known[op.results[0]] = step
         steps.append(step)
     raise ValueError("a body ends with linalg.yield")

@@ -586,6 +586,12 @@ class TileProgram(Printed, text="parallel( {parallel:axes})?( shared)?( tiled i{
         """All reductions."""
         return [s for sweep in self.sweeps for s in sweep.walk() if isinstance(s, TileReduce)]
 
+    @property
+    def points(self) -> Axes:
+        """The parallel axes, but for those of one element, that no tiles are along: code has one index of each."""
+        tiled = {a for tile in self.tiles for a in tile.axes}
+        return tuple(a for a in self.parallel if a not in tiled and self.sizes[a] != 1)
+
     def looped(self, sweep: TileSweep) -> Axes:
         """The axes along which a sweep's statements have an index."""
         if not self.tiles:
@@ -729,6 +735,7 @@ class TileLaunch:
     a result, ``w`` for local memory; ``dtypes`` are theirs. ``sizes`` are those of its axes, ``piece`` is how many
     elements along the dimension that is walked in pieces each has. Of ``configs``, at most four, the first is expected
     to be the fastest. Offsets are ``wide`` if they need 64 bits. ``suffix`` ends the name of one of several functions.
+    With a ``tail``, blocks that are not full are a case of their own: others are moved without asking what is there.
     """
 
     what: str
@@ -740,6 +747,17 @@ class TileLaunch:
     piece: int | None = None
     wide: bool = False
     suffix: str = ""
+    tail: bool = False
+
+    @property
+    def flat(self) -> bool:
+        """Whether each program has one block of elements that follow each other."""
+        return [tile.walk for tile in self.program.tiles] == ["grid"] and not self.program.points
+
+    def has_code_of(self, other: TileLaunch) -> bool:
+        """Whether both are launches of one function, which sizes and buffers are given."""
+        same = all(getattr(self, name) == getattr(other, name) for name in ("what", "dtypes", "wide", "suffix", "tail"))
+        return same and self.program == other.program
 
     def extent(self, axes: tuple[int, ...]) -> int:
         """How many elements axes have."""

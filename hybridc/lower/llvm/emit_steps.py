@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
+from hybridc.dialects.handwritten import ArraySpec, LoopKernel
 from hybridc.dialects.mlir.graph_notes import PREPARATION
 from hybridc.dialects.mlir.hybrid_rt import AliasOp, LaunchOp, aligned
 from hybridc.dialects.operator import Operator
-from hybridc.ir.planned import ARENA, NOT_LOADED, Grid, GridPart, NativeRegion, PlainArray, Position
+from hybridc.ir.planned import ARENA, NOT_LOADED, Grid, GridPart, NativeRegion, PlainArray, Position, SlotView
 from hybridc.ir.structured import arrays_of, lasting_parameters
 from hybridc.ir.values import functions
 from hybridc.lower.emit_planned import PlanEmitter, comment, place_of
@@ -49,6 +50,7 @@ class _StepEmitter(PlanEmitter):
         self.program = NativeSource(name, "", 0, threads=kernel_cache.threads)
         self._of_loops = (0, 0)  # the memory of loops, which run one after the other: where it begins and ends
         super().__init__(module, self.program, kernel_cache, poison)
+        self._cache = kernel_cache
         self._origins = PreparedOrigins(self.program, self.views)
         alone = sum(f.sym_visibility is None for f in functions(module)) == 1  # without a backward
         lasting = {*lasting_parameters(self.function)} if alone else set[SSAValue]()
@@ -163,6 +165,15 @@ class _StepEmitter(PlanEmitter):
         self.program.arena = max(end, begin + aligned(size))
         self._of_loops = (begin, self.program.arena)
         return Position(ARENA, begin)
+
+    def described(self, kernel: LoopKernel, arrays: Sequence[ArraySpec]) -> ParallelRegions:
+        return self._cache.by_hand(kernel, arrays)
+
+    def copy(self, source: SlotView) -> ParallelRegions:
+        return self._cache.copy(source)
+
+    def fill(self, size: int) -> ParallelRegions:
+        return self._cache.fill(size)
 
 
 def _cells(region: ParallelRegion) -> bytes:

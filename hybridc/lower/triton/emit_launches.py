@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
-from hybridc.ir.planned import Position
+from hybridc.dialects.handwritten import ArraySpec, TritonKernel
+from hybridc.ir.planned import Position, SlotView
 from hybridc.lower.emit_planned import PlanEmitter
+from hybridc.lower.triton.handwritten_launch import launch
 from hybridc.lower.triton.launches import Alternative, Launch, TritonProgram
+from hybridc.lower.triton.texts import copy_launch, fill_launch
 from hybridc.lower.triton.triton_function import LibraryConfig, TritonLaunch, TritonLaunches
-from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 from hybridc.options import OPTIONS
+
+if TYPE_CHECKING:
+    from hybridc.lower.emit_planned import KernelCacheInterface
 
 
 def emit_triton_program(
-    module: ModuleOp, name: str, poison: bool = OPTIONS.poison, kernel_cache: TritonKernelCache | None = None
+    module: ModuleOp, name: str, kernel_cache: KernelCacheInterface, poison: bool = OPTIONS.poison
 ) -> TritonProgram:
     """The launches of the planned function ``name``; with ``poison``, memory that holds nothing holds NaN.
 
-    ``kernel_cache`` has the module's kernels, if these were compiled before.
+    ``kernel_cache`` has the module's kernels.
     """
-    emitter = _LaunchEmitter(module, name, TritonKernelCache() if kernel_cache is None else kernel_cache, poison)
+    emitter = _LaunchEmitter(module, name, kernel_cache, poison)
     emitter.walk()
     emitter.program.source += "\n" + emitter.program.code()
     return emitter.program
@@ -30,7 +37,7 @@ def emit_triton_program(
 class _LaunchEmitter(PlanEmitter):
     TARGET = "triton"
 
-    def __init__(self, module: ModuleOp, name: str, kernel_cache: TritonKernelCache, poison: bool) -> None:
+    def __init__(self, module: ModuleOp, name: str, kernel_cache: KernelCacheInterface, poison: bool) -> None:
         self.program = TritonProgram(name, "", 0)
         super().__init__(module, self.program, kernel_cache, poison)
 
@@ -62,6 +69,15 @@ class _LaunchEmitter(PlanEmitter):
             return
         count = len(self.program.steps) - start
         self.program.alternatives.append(Alternative(start, count, config.contraction, (first, second, result), after))
+
+    def described(self, kernel: TritonKernel, arrays: Sequence[ArraySpec]) -> TritonLaunches:
+        return TritonLaunches([launch(kernel, [a.dtype for a in arrays])])
+
+    def copy(self, source: SlotView) -> TritonLaunches:
+        return TritonLaunches([copy_launch(source.dtype, source.shape, source.strides, 0, 1)])
+
+    def fill(self, size: int) -> TritonLaunches:
+        return TritonLaunches([fill_launch(np.dtype(np.int8), size, "-1", 0)])
 
 
 def _launch(kernel_launch: TritonLaunch, places: Sequence[Position], name: str) -> Launch:

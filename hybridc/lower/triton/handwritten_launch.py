@@ -12,7 +12,6 @@ from hybridc.dialects.handwritten import TritonKernel
 from hybridc.dialects.operator_attribute import DType
 from hybridc.errors import CustomOpError, MXNetError
 from hybridc.lower.triton.triton_function import Config, TritonFunction, TritonLaunch
-from hybridc.transforms.schedules.blocks.tile_machine import NARROW
 
 _JIT = re.compile(r"\A(@[^\n]*\n)+")
 
@@ -23,7 +22,7 @@ def launch(kernel: TritonKernel, dtypes: Sequence[DType]) -> TritonLaunch:
     name = _plain(kernel.function).__name__
     head = f'"""{name}, written by hand."""\n\nimport triton\nimport triton.language as tl\n'
     source = "\n\n".join([head, *(source_of(f) for f in (*kernel.helpers, kernel.function))])
-    kinds = tuple("i32" if abs(n) < NARROW else "i64" for n in kernel.numbers)
+    kinds = tuple("i32" if abs(n) < 2**31 else "i64" for n in kernel.numbers)
     function = TritonFunction(name, source, tuple(dtypes), kinds, tuple(kernel.constants))
     x, y, z = (*kernel.grid, 1, 1)[:3]
     config = Config(tuple(kernel.constants.items()), (x, y, z), kernel.warps, kernel.stages)

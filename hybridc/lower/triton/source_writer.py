@@ -45,13 +45,11 @@ class SourceWriter:
         return name
 
     @contextmanager
-    def indented(self) -> Generator[None]:
-        """A context whose lines are indented by one level."""
-        self._depth += 1
-        try:
-            yield
-        finally:
-            self._depth -= 1
+    def indented(self, levels: int = 1) -> Generator[None]:
+        """A context whose lines are indented."""
+        self._depth += levels
+        yield
+        self._depth -= levels
 
     def helper(self, name: str, source: str) -> str:
         """Have a function before the kernel, once; its name. ``source`` is all of it, with its decorator."""

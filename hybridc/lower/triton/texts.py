@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from hybridc.dialects.operator_attribute import DType
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.ground.quoting import required_name
 from hybridc.lower.triton.source_writer import SourceWriter
 from hybridc.lower.triton.triton_function import Config, TritonFunction, TritonLaunch
@@ -15,10 +15,11 @@ from hybridc.lower.triton.triton_function import Config, TritonFunction, TritonL
 # A GPU fills and copies arrays also where the compiler is not needed.
 if TYPE_CHECKING:
     from hybridc.ir.kernels.kernel import Kernel
-    from hybridc.ir.structured import Shape
+    from hybridc.ir.tiles.block_code import CopyLoops, PaddedCopy
 
 # Elements that a program fills or copies.
 BLOCK = 1024
+LINES, ELEMENTS = 8, 128  # of lines that are filled up
 
 
 def module(
@@ -82,6 +83,37 @@ def _copy(dtype: DType, rank: int) -> TritonFunction:
     names = ("size", *(f"n{k}" for k in range(rank)), *(f"s{k}" for k in range(rank)))
     text = module("copy", ("x0", "y0"), names, ("BLOCK",), "a strided array put into a plain one.", w)
     return TritonFunction("copy", text, (dtype, dtype), ("i64",) * len(names), ("BLOCK",))
+
+
+def padded_copy_launch(name: str, copy: PaddedCopy, numbers: Mapping[str, int]) -> TritonLaunch:
+    """The launch that fills lines up with zeros; ``numbers`` are the indices of the kernel's buffers."""
+    w = SourceWriter()
+    across, outer = -(-copy.filled // ELEMENTS), "kept" if copy.inner == "terms" else "terms"
+    w.line(f"program = tl.program_id(0){'.to(tl.int64)' if copy.wide else ''}")
+    w.line(f"line = program // {across} * {LINES} + tl.arange(0, {LINES})[:, None]")
+    w.line(f"element = program % {across} * {ELEMENTS} + tl.arange(0, {ELEMENTS})[None, :]")
+    w.line(f"batch = line // {copy.per_batch}")
+    w.line(f"{outer} = line % {copy.per_batch}")
+    w.line(f"{copy.inner} = element")
+    terms = [*_along("batch", copy.batch), *_along("kept", copy.kept), *_along("terms", copy.terms)]
+    w.line(f"x = tl.load(x0 + {' + '.join(terms)}, mask=(line < {copy.lines}) & (element < {copy.size}), other=0)")
+    place = f"w0 + line * {copy.filled} + element"
+    w.line(f"tl.store({place}, x, mask=(line < {copy.lines}) & (element < {copy.filled}))")
+    doc = f"{copy.lines} lines of {copy.size} elements, filled up to {copy.filled}."
+    function = TritonFunction(name, module(name, ("x0", "w0"), (), (), doc, w), (copy.dtype, copy.dtype))
+    config = Config((), (-(-copy.lines // LINES) * across, 1, 1))
+    return TritonLaunch(function, (numbers[copy.source], numbers[copy.target]), (), (config,))
+
+
+def _along(counter: str, loops: CopyLoops) -> list[str]:
+    """The terms of an offset along loops that are counted as one."""
+    terms: list[str] = []
+    for i, (size, stride) in enumerate(loops):
+        inner = math.prod(n for n, _ in loops[i + 1 :])
+        index = counter if inner == 1 else f"{counter} // {inner}"
+        index = index if i == 0 else f"{index} % {size}"
+        terms.append(index if stride == 1 else f"{index} * {stride}")
+    return terms
 
 
 def _config(size: int) -> Config:

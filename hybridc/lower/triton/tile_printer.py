@@ -9,33 +9,35 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from hybridc.dtypes import NARROW, DType
+from hybridc.dtypes import DType
 from hybridc.errors import UnsupportedError
 from hybridc.ir.scalars import constant_as, neutral_of
 from hybridc.ir.structured_builder import kind_dtype
 from hybridc.ir.tiles.tile_program import (
+    LOOPS,
     Address,
     Axes,
-    Dims,
     Factor,
     Statement,
     TileCarry,
     TileConstant,
     TileContract,
     TileCount,
+    TileDim,
     TileGather,
     TileIndex,
     TileInside,
     TileLoad,
     TileMap,
+    TileProgram,
     TileReduce,
     TileStore,
     TileUpdate,
-    operands_of,
+    on_of,
 )
 from hybridc.lower.triton.expressions import ops
 from hybridc.lower.triton.expressions.ops import Term, triton_literal
@@ -65,35 +67,36 @@ class Dim:
 
 
 class TilePrinter:
-    """Writes statements about blocks over ``dims``; ``sizes`` are those of the axes, None where the code is given them.
+    """Writes the statements of a program, on blocks that have a dimension for each of its tiles, called by ``names``.
 
-    ``dtypes`` are those of the buffers, by the names of their pointers; ``lie`` are the dimensions, in their orders,
-    that blocks lie on, if not on all. Along dimensions that only ``loops`` walk, a block that is at hand ``between``
-    them has been carried, and all its elements are there.
+    ``dtypes`` are those of the buffers, by the names of their pointers. Along dimensions that only ``loops`` walk, a
+    block that is at hand ``between`` them has been carried, and all its elements are there.
     """
 
     def __init__(
-        self, sizes: Sizes, dims: Sequence[Dim], dtypes: Mapping[str, DType], w: SourceWriter, lie: Iterable[Dims] = ()
+        self, program: TileProgram, dtypes: Mapping[str, DType], w: SourceWriter, names: Sequence[str] = "ijklmnopq"
     ) -> None:
-        self.sizes, self.dtypes, self.w = sizes, dtypes, w
-        # Along an axis of one element nothing is walked, but in blocks of more.
-        self.dims = tuple(replace(d, axes=self._walked(d)) for d in dims)
+        self.sizes, self.dtypes, self.w = program.sizes, dtypes, w
+        self.dims = tuple(self._dim(name, tile) for name, tile in zip(names, program.tiles, strict=False))
         self.dim_of = {a: i for i, d in enumerate(self.dims) for a in d.axes}
         self.every: Sides = tuple(range(len(self.dims)))
-        self.lie = list(dict.fromkeys(on or self.every for on in lie)) or [self.every]
+        orders = (on_of(s) for sweep in program.sweeps for s in sweep.statements)
+        self.lie = list(dict.fromkeys(on or self.every for on in orders if on is not None)) or [self.every]
+        self.loops = self.between = frozenset(i for i, tile in enumerate(program.tiles) if tile.walk in LOOPS)
         self.index: dict[int, str] = {}  # of axes that lie along no dimension
         self.spread: dict[tuple[int, str], str] = {}  # of the others, as it is spread along a side of blocks
         self.names: dict[tuple[int, str], str] = {}  # and of dimensions
         self.first: dict[int, str] = {}  # where the blocks of dimensions begin
-        self.loops: frozenset[int] = frozenset()
-        self.between: frozenset[int] = frozenset()
         self.valid: str | None = None  # the name of what says which elements there are, if it has one
         self.partial: dict[str, str] = {}  # where in its buffer this program's partial result is
         self.known: dict[str, Term] = {}
         self.sides: dict[str, Sides] = {}  # of values
 
-    def _walked(self, dim: Dim) -> Axes:
-        return tuple(a for a in dim.axes if self.sizes[a] != 1) or (dim.axes if dim.masked else ())
+    def _dim(self, name: str, tile: TileDim) -> Dim:
+        """Along an axis of one element nothing is walked, but in blocks of more; a loop may take one at a time."""
+        axes = () if tile.walk in LOOPS and tile.block == 1 else tile.axes
+        walked = tuple(a for a in axes if self.sizes[a] != 1) or (axes if tile.masked else ())
+        return Dim(name, walked, self.size(tile.axes), str(tile.block), tile.masked)
 
     # --- sizes and indices ---------------------------------------------------------------------------------
 
@@ -185,16 +188,11 @@ class TilePrinter:
 
     # --- statements ----------------------------------------------------------------------------------------
 
-    def statements(self, statements: Sequence[Statement], narrowed: Set[str]) -> None:
-        """Write statements that follow each other; :func:`narrowed_in` says which values are ``narrowed``."""
-        for s in statements:
-            self._statement(s, narrowed)
-
-    def _statement(self, s: Statement, narrowed: Set[str]) -> None:
+    def statement(self, s: Statement) -> None:
+        """Write a statement."""
         match s:
             case TileMap():
-                rough = s.rough or s.name in narrowed
-                value = compute(s.op, [self.known[v] for v in s.operands], s.kind, self.w, rough)
+                value = compute(s.op, [self.known[v] for v in s.operands], s.kind, self.w, s.rough)
                 self._know(s.name, value, *(self.sides[v] for v in s.operands))
             case TileLoad():
                 self._load(s)
@@ -331,26 +329,6 @@ def _followed(sides: Sides) -> set[int]:
 def joined_sides(sides: Iterable[Sides]) -> Sides:
     """The sides of an operation's result: each operand has all of these sides or, as a scalar, none."""
     return tuple(next((i for i in dims if i is not None), None) for dims in itertools.zip_longest(*sides))
-
-
-def narrowed_in(statements: Sequence[Statement]) -> set[str]:
-    """The values that are rounded to half precision wherever they are used."""
-    rounded, other = set[str](), set[str]()
-    for s in statements:
-        match s:
-            case TileMap(op="arith.truncf", kind=kind) if kind in NARROW:
-                rounded.update(s.operands)
-            case TileMap():
-                other.update(s.operands)
-            case TileReduce():
-                other.add(s.operand)
-            case TileStore() | TileUpdate() | TileInside():
-                other.add(s.value)
-            case TileContract():
-                other.update(operands_of(s))
-            case _:
-                pass
-    return rounded - other
 
 
 def extent(sizes: Sizes, axes: Iterable[int]) -> Factor:

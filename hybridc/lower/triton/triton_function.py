@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from hybridc.dialects.operator_attribute import DType
 from hybridc.dtypes import TYPES
 from hybridc.errors import UnsupportedError
 from hybridc.ground.cached import cached_property
-
-if TYPE_CHECKING:
-    from hybridc.lower.triton.launches import LibraryMatmul
+from hybridc.ir.library_matmul import LibraryMatmul
 
 # Around what a source says of itself.
 QUOTES = '"""'
@@ -83,39 +80,16 @@ class TritonFunction:
 
 
 @dataclass(frozen=True)
-class Elements:
-    """The body of a function whose programs take ``BLOCK`` elements each, one block after the other.
-
-    There are ``count`` of them, in the function's words ``extent``. Its ``lines`` follow from the program's number,
-    which they call ``program``, and from the parameters; ``helpers`` are functions that they call. If there may be a
-    ``tail``, a block that is not full, they ask the constant ``TAIL`` whether they make it: full blocks are moved by as
-    many bytes at a time as can be.
-    """
-
-    pointers: tuple[str, ...]
-    numbers: tuple[str, ...]
-    program: str
-    lines: tuple[str, ...]
-    helpers: tuple[tuple[str, str], ...]
-    extent: str
-    count: int
-    tail: bool
-    doc: str
-
-
-@dataclass(frozen=True)
 class TritonLaunch:
     """A function with its arguments: ``buffers`` number the arguments of its kernel, then results, then locals.
 
-    Of ``configs``, at most four, the first is expected to be the fastest. ``elements`` say what lets functions be
-    launched at once.
+    Of ``configs``, at most four, the first is expected to be the fastest.
     """
 
     function: TritonFunction
     buffers: tuple[int, ...]
     numbers: tuple[int, ...]
     configs: tuple[Config, ...]
-    elements: Elements | None = None
 
     def __post_init__(self) -> None:
         for grid in (config.grid for config in self.configs):

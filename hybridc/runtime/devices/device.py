@@ -19,8 +19,8 @@ from hybridc.runtime.devices.array import DeviceArray, DeviceMemory
 
 if TYPE_CHECKING:
     from hybridc.communication.communicator import Begun, Communicator, Pending
+    from hybridc.ir.library_matmul import LibraryMatmul
     from hybridc.ir.planned import PlainArray, SlotView
-    from hybridc.lower.triton.launches import LibraryMatmul
 
 # Arrays up to so many bytes are uploaded together in one copy.
 _SMALL = 4096

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from hybridc.errors import MXNetError
 from hybridc.ground.store import keep, kept
-from hybridc.lower.triton.launches import LibraryMatmul
+from hybridc.ir.library_matmul import LibraryMatmul
 from hybridc.lower.triton.triton_function import Config, TritonFunction
 from hybridc.runtime.devices.device import Device
 from hybridc.runtime.devices.nvidia.compiled import code_key

@@ -11,13 +11,12 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from hybridc.dialects.handwritten import ArraySpec
 from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.ground.sizes import row_major
 from hybridc.ir.concatenated import MovedArrays, strided_arrays
 from hybridc.ir.kernels.kernel import Kernel
 from hybridc.ir.kernels.kernel_notes import INPLACE, SCRATCH, STRIDED
-from hybridc.ir.planned import SlotView, Strides
+from hybridc.ir.planned import Strides
 from hybridc.ir.structured import is_host, kernels
 
 
@@ -43,18 +42,6 @@ class KernelCacheInterface(Protocol):
         ``strides``, in elements, are those of non-contiguous arguments and results; ``inplace`` are pairs of
         an argument and the result that overwrites it.
         """
-        ...
-
-    def by_hand(self, kernel: Any, arrays: Sequence[ArraySpec]) -> Any:
-        """The code of a handwritten kernel, given its inputs and results."""
-        ...
-
-    def copy(self, source: SlotView) -> Any:
-        """The code that copies a view into a contiguous array."""
-        ...
-
-    def fill(self, size: int) -> Any:
-        """The code that sets all bits of so many bytes."""
         ...
 
     def inplace(self, kernel: Kernel, strided: Sequence[int]) -> list[tuple[int, int]]:

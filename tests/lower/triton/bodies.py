@@ -11,15 +11,17 @@ from hybridc.ir.kernels.kernel import LoopNest
 from hybridc.ir.kernels.kernel_notes import AXES, DOMAINS
 from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.loop_nest_plan import LoopNestPlan
-from hybridc.ir.scalars import neutral_of
+from hybridc.ir.scalars import neutral_of, signed_as, signedness
 from hybridc.ir.structured import note_dtypes
 from hybridc.ir.structured_builder import Builder, Tensor, structured_type
-from hybridc.ir.tiles.tile_program import TileProgram
-from hybridc.lower.triton.expressions.statements import combine_expression
+from hybridc.ir.tiles.tile_program import TileDim, TileProgram, TileSweep
+from hybridc.lower.triton.expressions.ops import Term
+from hybridc.lower.triton.expressions.statements import applied
 from hybridc.lower.triton.source_writer import SourceWriter
-from hybridc.lower.triton.tile_printer import Dim, TilePrinter, narrowed_in
-from hybridc.lower.triton.triton_function import Config, TritonFunction
+from hybridc.lower.triton.tile_printer import TilePrinter
+from hybridc.lower.triton.triton_function import Config, TritonFunction, triton_type
 from hybridc.runtime.triton_kernel import run_interpreted
+from hybridc.transforms.schedules.blocks.rough_maps import with_rough_maps
 from hybridc.transforms.schedules.blocks.tile_blocks import TileStatements
 
 
@@ -76,11 +78,18 @@ def function_of(kernel_ops):
     return TritonFunction("bodies", w.module("Bodies of stages."), (*given, *results))
 
 
+def combine_expression(op, a, b, dtype):
+    """Two partial results of a reduction as one, as an expression; of names."""
+    operands = [Term(text, dtype).as_dtype(signed_as(dtype, signedness(op))) for text in (a, b)]
+    text = applied(op, operands, operands[0].dtype)
+    return text if operands[0].dtype == dtype else f"({text}).to({triton_type(dtype)})"
+
+
 def printer_of(shape, block, name, first, dtypes, w):
     """What prints statements about a block of arrays, the last of whose indices begin at ``first``."""
-    dims = [Dim(f"{name}{a}", (a,), str(n), str(b), False) for a, (n, b) in enumerate(zip(shape, block, strict=True))]
-    printer = TilePrinter(shape, dims, dtypes, w)
-    printer.space = TileProgram((), shape, (), ())
+    space = TileProgram((), shape, (), (), tiles=tuple(TileDim((a,), n, "whole", False) for a, n in enumerate(block)))
+    printer = TilePrinter(space, dtypes, w, [f"{name}{a}" for a in range(len(shape))])
+    printer.space = space
     for a in range(len(shape)):
         printer.places(a, f"{first} + " if first and a == len(shape) - 1 else "")
     return printer
@@ -105,7 +114,9 @@ def computed(printer, kernel_op):
         start = neutral_of(kernel_op.combine.op, kernel_op.result.dtype)
         name = text.reduced(kernel_op, name, kernel_op.reduced, start)
     statements = text.take()
-    printer.statements(statements, narrowed_in(statements) - {name})
+    (sweep,) = with_rough_maps([TileSweep((), tuple(statements))], {name})
+    for statement in sweep.statements:
+        printer.statement(statement)
     return printer.w.let("made", printer.known[name].as_dtype(kernel_op.result.dtype).block)
 
 

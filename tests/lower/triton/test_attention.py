@@ -13,13 +13,12 @@ from hybridc.compile import pipeline
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.structured import kernels
-from hybridc.lower.triton import triton_kernel_cache
-from hybridc.lower.triton.attention_launches import AttentionTile, launches_of_attention
-from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
+from hybridc.transforms.code.blocks.choose_attention import AttentionTile
 from hybridc.transforms.schedules.blocks import tile_blocks
 from tests.lower.llvm.guarded import run_passes
 from tests.lower.triton.attentions import forward_of
 from tests.lower.triton.guarded import Interpreted
+from tests.lower.triton.printed import kernel_cache, launches_of_attention, leave_out_attention
 from tests.slices import but
 
 pytestmark = pytest.mark.triton
@@ -58,7 +57,7 @@ def agrees(function, want, *arrays, tiles=(SMALL, ()), largest=1.0):
     assert len(fused(module)) == 1
     dtype = arrays[0].dtype.name
     for chosen in tiles:
-        ran = Interpreted(module, lambda k, s, t=chosen: launches_of_attention(k, s, t) or TritonKernelCache().of(k, s))
+        ran = Interpreted(module, lambda k, s, t=chosen: launches_of_attention(k, s, t) or kernel_cache().of(k, s))
         (got,) = ran.call("forward", *arrays)
         assert sum(forward_of(k) is not None for k in ran.ran) == 1
         limit = TOLERANCE[dtype] * max(1.0, np.abs(want[np.isfinite(want)]).max(initial=0))
@@ -155,7 +154,7 @@ def test_a_mask_that_is_needed_elsewhere_stays():
     module = lowered(function, *arrays)
     (kernel,) = fused(module)
     assert len(kernel.arguments) == 3
-    ran = Interpreted(module, TritonKernelCache().of)
+    ran = Interpreted(module, kernel_cache().of)
     got, mask = ran.call("forward", *arrays)
     later = np.arange(70) > np.arange(70)[:, None]
     want = attend(attend(*arrays, mask=later * -1e4), *arrays[1:], mask=later * -1e4)
@@ -257,11 +256,11 @@ def test_what_is_no_attention(function):
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_the_three_nests_one_after_the_other(monkeypatch, dtype):
     """What is too long for one program goes through memory, and is right there, too."""
-    monkeypatch.setattr(triton_kernel_cache, "launches_of_attention", lambda *_: None)
+    leave_out_attention(monkeypatch)
     arrays = [normal(2, n, 8, dtype=dtype) for n in (20, 33, 33)]
     module = lowered(plain, *arrays)
     assert len(fused(module)) == 1
-    ran = Interpreted(module, TritonKernelCache().of)
+    ran = Interpreted(module, kernel_cache().of)
     (got,) = ran.call("forward", *arrays)
     np.testing.assert_allclose(got, attend(*arrays, 0.25), rtol=0, atol=TOLERANCE[dtype])
 
@@ -294,6 +293,6 @@ def test_heads_of_an_encoder_are_strides(monkeypatch):
     net(mx.nd.array(x))
     module = lowered(net, x)
     assert len(fused(module)) == 1
-    ran = Interpreted(module, TritonKernelCache().of)
+    ran = Interpreted(module, kernel_cache().of)
     (got,) = ran.call("forward", x, *[p.data().asnumpy() for p in net.collect_params().values()])
     np.testing.assert_allclose(got, want, rtol=0, atol=2e-5)

@@ -11,14 +11,13 @@ import hybridc as mx
 from benchmarks import workloads
 from hybridc.compile import pipeline
 from hybridc.gluon.nn import HybridLambda
-from hybridc.lower.triton import triton_kernel_cache
-from hybridc.lower.triton.attention_launches import AttentionTile, launches_of_attention
-from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
+from hybridc.transforms.code.blocks.choose_attention import AttentionTile
 from hybridc.transforms.schedules.blocks import tile_blocks
 from tests.lower.evaluate import Evaluator
 from tests.lower.llvm.guarded import native_kernels, run_passes
 from tests.lower.triton.attentions import backward_of, forward_of
 from tests.lower.triton.guarded import Interpreted
+from tests.lower.triton.printed import kernel_cache, launches_of_attention, leave_out_attention
 from tests.lower.triton.test_attention import causal, masked, plain
 from tests.slices import one_in
 
@@ -66,9 +65,7 @@ def call(module, runs, arrays, gradient):
 
 def by_triton(module, tiles=None):
     """Runs kernels by their functions, attentions with these tiles."""
-    return Interpreted(
-        module, lambda k, s: (tiles and launches_of_attention(k, s, tiles)) or TritonKernelCache().of(k, s)
-    )
+    return Interpreted(module, lambda k, s: (tiles and launches_of_attention(k, s, tiles)) or kernel_cache().of(k, s))
 
 
 def agrees(function, want, arrays, gradient, tiles=(SMALL,), largest=1.0):
@@ -277,11 +274,11 @@ def test_wide_offsets(monkeypatch):
 
 def test_the_nests_one_after_the_other(monkeypatch):
     """What is too long for one program goes through memory, and is right there, too; and so is the definition."""
-    monkeypatch.setattr(triton_kernel_cache, "launches_of_attention", lambda *_: None)
+    leave_out_attention(monkeypatch)
     arrays, gradient = [normal(2, n, 8) for n in (20, 33, 33)], normal(2, 20, 8)
     module = lowered(plain, arrays)
     assert len(fused(module)) == 1
-    for run in (Interpreted(module, TritonKernelCache().of), Evaluator(module, views=True)):
+    for run in (Interpreted(module, kernel_cache().of), Evaluator(module, views=True)):
         for got, want in zip(call(module, run, arrays, gradient), attend(*arrays, gradient, 0.25), strict=True):
             np.testing.assert_allclose(got, want, rtol=0, atol=4e-6)
 

@@ -7,14 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from hybridc.lower.triton import triton_kernel_cache
-from hybridc.lower.triton.attention_launches import launches_of_attention
-from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 from hybridc.random import generator
 from tests.lower.evaluate import Evaluator
 from tests.lower.llvm.guarded import native_kernels
 from tests.lower.triton.attentions import forward_of
 from tests.lower.triton.guarded import Interpreted
+from tests.lower.triton.printed import kernel_cache, launches_of_attention, leave_out_attention
 from tests.lower.triton.test_attention import lowered as predicted
 from tests.lower.triton.test_attention_backward import SMALL, TOLERANCE, call, fused, lowered
 from tests.slices import one_in
@@ -70,7 +68,7 @@ def agrees(function, want, arrays, gradient, tiles):
     for sizes in tiles:
         ran = Interpreted(
             module,
-            lambda k, s, t=sizes: launches_of_attention(k, s, t) or TritonKernelCache().of(k, s),
+            lambda k, s, t=sizes: launches_of_attention(k, s, t) or kernel_cache().of(k, s),
         )
         for got, expected in zip(call(module, ran, [*arrays, KEY], gradient), want, strict=True):
             limit = TOLERANCE[arrays[0].dtype.name] * max(1.0, np.abs(expected).max())
@@ -149,18 +147,18 @@ def test_prediction_and_training_alike():
     want, *_ = attend(*arrays, normal(2, 20, 8), factor((2, 20, 40), "float32"))
     module = predicted(thinned("always"), *arrays)
     assert forward_of(native_kernels(module)[0]) is not None
-    (got,) = Interpreted(module, TritonKernelCache().of).call("forward", *arrays, KEY)
+    (got,) = Interpreted(module, kernel_cache().of).call("forward", *arrays, KEY)
     np.testing.assert_allclose(got, want, rtol=0, atol=4e-6 * np.abs(want).max())
 
 
 def test_the_nests_one_after_the_other(monkeypatch):
     """What is too long for one program goes through memory, and is right there, too; and so is the definition."""
-    monkeypatch.setattr(triton_kernel_cache, "launches_of_attention", lambda *_: None)
+    leave_out_attention(monkeypatch)
     arrays, gradient = [normal(2, n, 8) for n in (20, 33, 33)], normal(2, 20, 8)
     module = lowered(thinned(), arrays)
     assert len(fused(module)) == 1
     want = attend(*arrays, gradient, factor((2, 20, 33), "float32"))
-    for run in (Interpreted(module, TritonKernelCache().of), Evaluator(module, views=True)):
+    for run in (Interpreted(module, kernel_cache().of), Evaluator(module, views=True)):
         for got, expected in zip(call(module, run, [*arrays, KEY], gradient), want, strict=True):
             np.testing.assert_allclose(got, expected, rtol=0, atol=4e-6 * np.abs(expected).max())
 

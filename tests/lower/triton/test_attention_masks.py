@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 from tests.lower.llvm.guarded import native_kernels
 from tests.lower.triton.attentions import backward_of, forward_of
 from tests.lower.triton.guarded import Interpreted
+from tests.lower.triton.printed import kernel_cache
 from tests.lower.triton.test_attention_backward import TOLERANCE, attend, call, lowered
 from tests.slices import one_in
 
@@ -30,7 +30,7 @@ def one_pair(function, arrays, grads):
     assert sum(forward_of(k) is not None for k in kernels) == 1
     assert sum(backward_of(k) is not None for k in kernels) == 1
     gradient = normal(*next(iter(result_shapes(module))), dtype=arrays[0].dtype)
-    return gradient, call(module, Interpreted(module, TritonKernelCache().of), arrays, gradient)
+    return gradient, call(module, Interpreted(module, kernel_cache().of), arrays, gradient)
 
 
 def result_shapes(module):

@@ -8,7 +8,7 @@ import hybridc as mx
 from hybridc.gluon import nn
 from hybridc.ir.tiles.tile_parser import parse
 from hybridc.ir.tiles.tile_spec import faults
-from hybridc.lower.triton import tiles_to_triton
+from hybridc.transforms.code.blocks import code_loop_nests
 from tests.lower.random_tile_programs import hold_to_specification
 from tests.random_programs import FLOATS, INTEGERS
 
@@ -115,14 +115,14 @@ tile_program {
 def made(monkeypatch, net, *inputs):
     """The launches of a network's kernels, forward and backward."""
     found = []
-    schedule = tiles_to_triton.schedule_blocks
+    schedule = code_loop_nests.schedule_blocks
 
     def noted(*args):
         launches, memory = schedule(*args)
         found.extend(launches)
         return launches, memory
 
-    monkeypatch.setattr(tiles_to_triton, "schedule_blocks", noted)
+    monkeypatch.setattr(code_loop_nests, "schedule_blocks", noted)
     net.trace(*inputs).optimize().lower("triton")
     return found
 

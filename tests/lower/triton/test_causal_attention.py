@@ -11,14 +11,11 @@ import pytest
 import hybridc as mx
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.attention import attention_of
-from hybridc.lower.triton.attention_launches import (
-    AttentionTile,
-    launches_of_attention,
-)
-from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
+from hybridc.transforms.code.blocks.choose_attention import AttentionTile
 from tests.lower.llvm.guarded import native_kernels
 from tests.lower.triton.attentions import backward_of, forward_of
 from tests.lower.triton.guarded import Interpreted
+from tests.lower.triton.printed import kernel_cache, launches_of_attention
 from tests.lower.triton.test_attention import causal
 from tests.lower.triton.test_attention_backward import attend, call, lowered
 from tests.slices import one_in
@@ -193,7 +190,7 @@ def test_hidden_blocks_are_not_read(rows, keys, by):
     module = lowered(function, arrays)
 
     def kernel_launches(kernel, strides):
-        return launches_of_attention(kernel, strides, SMALL) or TritonKernelCache().of(kernel, strides)
+        return launches_of_attention(kernel, strides, SMALL) or kernel_cache().of(kernel, strides)
 
     for got, expected in zip(call(module, Interpreted(module, kernel_launches), arrays, gradient), want, strict=True):
         np.testing.assert_allclose(got, expected, rtol=0, atol=4e-6 * max(1.0, np.abs(expected).max()))

@@ -10,9 +10,9 @@ from benchmarks.gpu.compile import functions_of, traces
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.structured import kernels
-from hybridc.lower.triton.tiles_to_triton import launches_of
 from hybridc.tools.triton_report import AMD_MI300, NVIDIA_A100, NVIDIA_H100, SHARED, report
 from tests.lower.kernels import parse
+from tests.lower.triton.printed import launches_of
 from tests.lower.write_kernel import BODIES, Writer
 from tests.slices import but
 

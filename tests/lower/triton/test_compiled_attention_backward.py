@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hybridc.lower.triton.attention_launches import launches_of_attention
 from hybridc.tools.triton_report import AMD_MI300, NVIDIA_A100, NVIDIA_H100, SHARED, fitting, report
+from tests.lower.triton.printed import launches_of_attention
 from tests.lower.triton.test_attention import causal, masked, plain
 from tests.lower.triton.test_attention_backward import fused, lowered
 

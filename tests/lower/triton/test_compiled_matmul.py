@@ -12,12 +12,12 @@ from hybridc.compile import pipeline
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.structured import kernels
-from hybridc.lower.triton.matmul import matmul_launches as contractions
-from hybridc.lower.triton.matmul.matmul_launches import launches_of_matmul
 from hybridc.tools.triton_report import AMD_MI300, NVIDIA_A100, NVIDIA_H100, SHARED, fitting, report
+from hybridc.transforms.code.blocks import choose_block_matmul as contractions
 from hybridc.transforms.schedules.blocks import tile_blocks
 from tests.lower.llvm.guarded import run_passes
 from tests.lower.llvm.test_gemm import contraction_kernel
+from tests.lower.triton.printed import launches_of_matmul
 
 pytestmark = pytest.mark.triton
 

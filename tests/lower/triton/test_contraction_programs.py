@@ -9,11 +9,11 @@ from hybridc.ir.attention import attention_of
 from hybridc.ir.tiles.tile_parser import parse
 from hybridc.ir.tiles.tile_program import TileBound, TileConfig
 from hybridc.ir.tiles.tile_spec import faults
-from hybridc.lower.triton.matmul import matmul_launches
-from hybridc.lower.triton.matmul.matmul_launches import launches_of_matmul
+from hybridc.transforms.code.blocks import choose_block_matmul
 from hybridc.transforms.schedules.blocks.schedule_attention import schedule_attention
 from tests.lower.llvm.guarded import native_kernels
 from tests.lower.llvm.test_gemm import contraction_kernel
+from tests.lower.triton.printed import launches_of_matmul
 from tests.lower.triton.test_attention import causal, plain
 from tests.lower.triton.test_attention_backward import lowered
 
@@ -51,8 +51,8 @@ tile_program {
 def matmuls(monkeypatch, spec, sizes, dtype="f16", parts=0):
     """The launches of a matmul."""
     found = []
-    schedule = matmul_launches.schedule_matmul
-    monkeypatch.setattr(matmul_launches, "schedule_matmul", lambda *args: found.extend(schedule(*args)) or found)
+    schedule = choose_block_matmul.schedule_matmul
+    monkeypatch.setattr(choose_block_matmul, "schedule_matmul", lambda *args: found.extend(schedule(*args)) or found)
     assert launches_of_matmul(contraction_kernel(spec, sizes, dtype), {}, parts=parts) is not None
     return found
 

@@ -11,12 +11,11 @@ from hybridc.dialects.kernels.add_rows import add_rows
 from hybridc.errors import UnsupportedError
 from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.lower.triton.handwritten_launch import launch
-from hybridc.lower.triton.matmul.matmul_launches import launches_of_matmul
-from hybridc.lower.triton.tiles_to_triton import launches_of
 from hybridc.lower.triton.triton_function import PROGRAMS
 from hybridc.runtime.triton_kernel import run_interpreted
 from tests.lower.kernels import kernel
 from tests.lower.llvm.test_gemm import contraction_kernel
+from tests.lower.triton.printed import launches_of, launches_of_matmul
 
 MANY = 70000
 F32 = np.dtype("float32")

@@ -8,11 +8,11 @@ import pytest
 import hybridc as mx
 from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.structured import kernels
-from hybridc.lower.triton import horizontal_fusion
-from hybridc.lower.triton.tiles_to_triton import launches_of
+from hybridc.transforms.code.blocks import fuse_horizontally
 from tests.lower.evaluate import Evaluator
 from tests.lower.kernels import parse
 from tests.lower.triton.guarded import run_regions
+from tests.lower.triton.printed import launches_of
 from tests.lower.write_kernel import BODIES, Writer
 
 pytestmark = pytest.mark.triton
@@ -96,12 +96,12 @@ def test_an_argument_unlike_all_results_is_shared():
 
 
 def test_large_arrays_have_launches_of_their_own(monkeypatch):
-    monkeypatch.setattr(horizontal_fusion, "LARGEST", 100)
+    monkeypatch.setattr(fuse_horizontally, "LARGEST", 100)
     assert [p.numbers for p in launches(kernel_of([(5,), (6,), (101,), (7,), (8,)]))] == [(5, 6, 7, 8), (101,)]
 
 
 def test_a_launch_has_so_many_parameters(monkeypatch):
-    monkeypatch.setattr(horizontal_fusion, "PARAMETERS", 9)
+    monkeypatch.setattr(fuse_horizontally, "PARAMETERS", 9)
     assert [p.numbers for p in launches(kernel_of([(5,), (6,), (7,)]))] == [(5, 6), (7,)]
 
 

@@ -17,7 +17,7 @@ from hybridc.gluon import nn
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.kernels.kernel_notes import INPLACE
 from hybridc.ir.structured import is_host, kernels
-from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
+from hybridc.transforms.code.blocks.block_kernel_cache import BlockKernelCache
 from tests.lower.triton.test_triton_kernel_classes import results_of
 
 pytestmark = pytest.mark.triton
@@ -132,7 +132,7 @@ def test_a_chain_needs_one_buffer(monkeypatch):
 
     size = 64 * 64 * 4
     assert arena() == size
-    monkeypatch.setattr(TritonKernelCache, "inplace", lambda *_: [])
+    monkeypatch.setattr(BlockKernelCache, "inplace", lambda *_: [])
     assert arena() == 2 * size
 
 

@@ -13,7 +13,6 @@ import hybridc as mx
 from hybridc.compile.targets import target_named
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.structured import dtype_of, kernels, shape_of
-from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 from tests.lower.evaluate import Evaluator
 from tests.lower.kernels import parse
 from tests.lower.llvm import test_kernel_classes
@@ -42,6 +41,7 @@ from tests.lower.llvm.test_kernel_classes import (  # noqa: F401  (they are run 
     test_values_that_later_sweeps_read_are_kept_or_made_again,
 )
 from tests.lower.triton.guarded import Interpreted
+from tests.lower.triton.printed import kernel_cache
 from tests.lower.write_kernel import examples
 from tests.lower.write_kernel import kernels as random_kernels
 
@@ -53,7 +53,7 @@ def results_of(function, arrays, threads=2, seed=0):
     inputs = [mx.nd.array(x, dtype=x.dtype) for x in arrays]
     module = HybridLambda(function).trace(*inputs).optimize().module.clone()
     run_passes(module, itertools.takewhile(lambda p: p.name != "plan-memory", target_named("triton").passes()))
-    codes = TritonKernelCache()
+    codes = kernel_cache()
     interpreted = Interpreted(module, codes.of, codes.inplace)
     return interpreted.call("forward", *arrays), interpreted.ran
 
@@ -72,7 +72,7 @@ def test_random_kernels(text, seed):
     rng = np.random.default_rng(seed)
     arrays = [rng.uniform(-2, 2, shape_of(a)).astype(dtype_of(a)) for a in function.body.block.args]
     want = Evaluator(parse(text)).call("kernel", *arrays)
-    codes = TritonKernelCache()
+    codes = kernel_cache()
     got = Interpreted(module, codes.of, codes.inplace).call("main", *arrays)
     for y, w in zip(got, want, strict=True):
         np.testing.assert_allclose(y, w, rtol=1e-12, atol=1e-12, err_msg=text)

@@ -13,10 +13,10 @@ import hybridc as mx
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.structured import kernels
-from hybridc.lower.triton.tiles_to_triton import launches_of
 from hybridc.transforms.schedules.blocks import schedule_blocks
 from tests.lower.kernels import parse
 from tests.lower.triton.guarded import run_regions
+from tests.lower.triton.printed import launches_of
 from tests.lower.triton.test_triton_kernel_classes import results_of
 
 pytestmark = pytest.mark.triton

@@ -16,14 +16,14 @@ from hybridc.gluon.nn import HybridLambda
 from hybridc.ground.machine import GPU
 from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.structured import kernels
-from hybridc.lower.triton.matmul import matmul_padding
-from hybridc.lower.triton.matmul.matmul_configs import CANDIDATES, MOST, MatmulTile, choose, choose_vector
-from hybridc.lower.triton.matmul.matmul_launches import launches_of_matmul
+from hybridc.transforms.code.blocks import matmul_padding
+from hybridc.transforms.code.blocks.matmul_configs import CANDIDATES, MOST, MatmulTile, choose, choose_vector
 from tests.lower.evaluate import Evaluator
 from tests.lower.kernels import parse
 from tests.lower.llvm.guarded import run_passes
 from tests.lower.llvm.test_gemm import TOLERANCE, contraction_kernel, expected, numbers_of
 from tests.lower.triton.guarded import Interpreted, run_regions
+from tests.lower.triton.printed import launches_of_matmul
 from tests.lower.write_kernel import BODIES, Writer, _operand, _product, examples
 
 pytestmark = pytest.mark.triton

@@ -14,12 +14,13 @@ from hybridc.errors import DeviceError
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ground.serialize import from_bytes, to_bytes
 from hybridc.ground.store import Store
-from hybridc.lower.triton.launches import Alternative, LibraryMatmul
-from hybridc.lower.triton.matmul import library_matmul as library
+from hybridc.ir.library_matmul import LibraryMatmul
+from hybridc.lower.triton.launches import Alternative
 from hybridc.runtime.device_executable import DeviceExecutable
 from hybridc.runtime.devices.nvidia import cublas
 from hybridc.runtime.devices.nvidia.cublas import Cublas
 from hybridc.runtime.devices.nvidia.cuda import Cuda
+from hybridc.transforms.code.blocks import choose_library as library
 from hybridc.transforms.schedules.blocks.fused_matmul import fused_matmul
 from tests.lower.llvm.test_gemm import TOLERANCE, contraction_kernel, expected, numbers_of
 from tests.runtime.devices.simulated import SimulatedCuda
@@ -36,8 +37,8 @@ SIZES = {"i": 6, "j": 5, "k": 7, "b": 3}
 def described(spec: str, dtype: str = "f32", least: int = 0) -> LibraryMatmul | None:
     contraction = fused_matmul(contraction_kernel(spec, SIZES, dtype), {})
     assert contraction is not None
-    way = library.library_config(contraction, {}, False, least)
-    return None if way is None else way.contraction
+    way = library.library_code(contraction, {}, False, least)
+    return None if way is None else way.matmul
 
 
 # --- how matrices lie ---------------------------------------------------------------------------------------
@@ -87,7 +88,7 @@ def program(function: Any, *shapes: tuple[int, ...], dtype: str = "float32") -> 
 
 
 def test_what_follows_a_product_is_a_function_in_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library.library_config, "__defaults__", (0,))
+    monkeypatch.setattr(library.library_code, "__defaults__", (0,))
     shapes = (32, 48), (48, 40)
     (found,) = program(lambda F, x, y: F.dot(x, y), *shapes).alternatives
     assert (found.start, found.steps, found.contraction.m, found.contraction.n, found.after) == (0, 1, 40, 32, ())
@@ -104,7 +105,7 @@ def test_what_follows_a_product_is_a_function_in_its_memory(monkeypatch: pytest.
 
 def test_what_follows_may_have_no_memory_for_the_product(monkeypatch: pytest.MonkeyPatch) -> None:
     """The result is of another type, or there are two."""
-    monkeypatch.setattr(library.library_config, "__defaults__", (0,))
+    monkeypatch.setattr(library.library_code, "__defaults__", (0,))
     shapes = (32, 48), (48, 40)
     assert not program(lambda F, x, y: F.cast(F.dot(x, y) * 2, dtype="float16"), *shapes).alternatives
     both = program(lambda F, x, y: (F.relu(F.dot(x, y)), F.dot(x, y) * 2), *shapes)
@@ -112,7 +113,7 @@ def test_what_follows_may_have_no_memory_for_the_product(monkeypatch: pytest.Mon
 
 
 def test_an_argument_that_is_written_over_is_not_there_after_the_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library.library_config, "__defaults__", (0,))
+    monkeypatch.setattr(library.library_code, "__defaults__", (0,))
 
     def function(F: Any, x: Any, y: Any) -> Any:
         return F.dot(F.exp(F.dot(x, y) + F.dot(y, x)), x)  # the second product's memory has the sum, too
@@ -144,7 +145,7 @@ def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Store:
     own = Store(tmp_path)
     tmp_path.chmod(0o700)
     monkeypatch.setattr("hybridc.ground.store.store", lambda: own)
-    monkeypatch.setattr(library.library_config, "__defaults__", (0,))
+    monkeypatch.setattr(library.library_code, "__defaults__", (0,))
     return own
 
 

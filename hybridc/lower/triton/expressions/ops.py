@@ -89,24 +89,16 @@ def parsed(text: str, dtype: DType) -> Term:
     return number(float(text[7:-2]) if text.startswith("float(") else ast.literal_eval(text), dtype)
 
 
-def infix(op: str) -> str | None:
-    """The infix operator of an operation; None if it has none. Scalars combined with a block take its type."""
-    known = OPERATIONS.get(op)
-    return None if known is None or "{" in known.triton or is_formula(known.triton) else known.triton or None
-
-
-def function(op: str, dtype: DType, narrowed: bool) -> str | None:
-    """The call that computes an operation on a dtype, with a slot for each operand; None if there is none.
+def text_of(op: str, dtype: DType, narrowed: bool) -> str:
+    """How an operation on a dtype is written: an infix operator, a call with slots, a formula's name, or not at all.
 
     In single precision it is rounded as IEEE 754 says, or a formula, unless the result is ``narrowed``: if all that is
-    wanted is a number of half precision, the language's own will do.
+    wanted is a number of half precision, the language's own will do. Scalars combined with a block take its type.
     """
     known = OPERATIONS.get(op)
     if known is None:
-        return None
-    text = known.triton_single if dtype == SINGLE and not narrowed else ""
-    text = text or known.triton
-    return text if "{" in text else None
+        return ""
+    return (known.triton_single if dtype == SINGLE and not narrowed else "") or known.triton
 
 
 def is_formula(text: str) -> bool:

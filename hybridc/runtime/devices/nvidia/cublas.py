@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hybridc.dtypes import wide
 from hybridc.errors import DeviceError
-from hybridc.lower.triton.launches import LibraryMatmul
+from hybridc.ir.library_matmul import LibraryMatmul
 from hybridc.runtime.devices.nvidia.library_files import loaded
 
 if TYPE_CHECKING:

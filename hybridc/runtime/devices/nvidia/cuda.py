@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from hybridc.communication.communicator import Begun, Collective, Communicator
 from hybridc.errors import DeviceMemoryError
-from hybridc.lower.triton.launches import LibraryMatmul
+from hybridc.ir.library_matmul import LibraryMatmul
 from hybridc.lower.triton.triton_function import Config, TritonFunction
 from hybridc.runtime.devices.array import DeviceArray, DeviceMemory
 from hybridc.runtime.devices.device import Device, Launch, StreamEvent

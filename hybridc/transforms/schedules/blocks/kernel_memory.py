@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hybridc.ir.kernels.kernel import Kernel, KernelOp, KernelValue
+from hybridc.ir.tiles.block_code import BlockCode, BlockLaunch, LibraryCode
 
 Strides = tuple[int, ...]
 
@@ -35,6 +36,10 @@ class KernelMemory:
         self.locals.append(elements * like.dtype.itemsize)
         self.dtypes[name] = like.dtype
         return name
+
+    def code(self, launches: Sequence[BlockLaunch], library: LibraryCode | None = None) -> BlockCode:
+        """The code of the kernel: launches on these buffers."""
+        return BlockCode(self.kernel, launches, tuple(self.dtypes), self.locals, library)
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,8 +37,9 @@ from hybridc.ir.tiles.tile_program import (
 from hybridc.ir.tiles.tile_spec import verify
 from hybridc.options import OPTIONS
 from hybridc.transforms.schedules.blocks.kernel_memory import KernelMemory, PartialResults, Strides
+from hybridc.transforms.schedules.blocks.rough_maps import with_rough_maps
 from hybridc.transforms.schedules.blocks.rows_in_registers import in_order_of_need
-from hybridc.transforms.schedules.blocks.tile_machine import NARROW
+from hybridc.transforms.schedules.blocks.tile_machine import MACHINE, NARROW
 from hybridc.transforms.schedules.schedule_kernels import BodyStatements
 
 
@@ -152,12 +153,23 @@ class TileStatements(BodyStatements):
         inner = tuple(a for d in dims if d.walk in ("whole", "loop") for a in d.axes)
         parallel = tuple(a for a in range(len(sizes)) if a not in inner)
         group = next((name for name, _ in configs[0].blocks if name == "group"), None)
-        program = TileProgram(buffers, sizes, parallel, tuple(sweeps), inner=inner, tiles=tuple(dims), group=group)
+        written = with_rough_maps(sweeps)
+        program = TileProgram(buffers, sizes, parallel, written, inner=inner, tiles=tuple(dims), group=group)
         if OPTIONS.verify:
             verify(program)
         dtypes = tuple(memory.dtypes[name] for name in self.buffers)
         fields = (tuple(self.buffers), dtypes, self.plan.sizes, tuple(configs))
-        return TileLaunch(what, program, *fields, piece, self.far >= NARROW, suffix)
+        return TileLaunch(what, program, *fields, piece, self.far >= NARROW, suffix, self._has_tail(dims, configs))
+
+    def _has_tail(self, dims: Sequence[TileDim], configs: Sequence[TileConfig]) -> bool:
+        """Whether blocks of one dimension that are not full are a case of their own.
+
+        Whether an element is there could be asked for several at once only if they are known to be whole vectors.
+        """
+        if len(dims) > 1 or dims[0].walk != "grid" or not dims[0].masked:
+            return False
+        count, least = self.plan.extent(dims[0].axes), min(c.blocks[0][1] for c in configs)
+        return count >= least and count % MACHINE.vector != 0
 
     # --- contractions --------------------------------------------------------------------------------------
 

@@ -1,39 +1,34 @@
-"""The Triton functions of any kernel: of a matmul, of attention, or of its loop nests."""
+"""The code of a module's kernels for a machine whose programs work on whole tiles, as a target prints it."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from hybridc.dialects.handwritten import ArraySpec, TritonKernel
 from hybridc.ground.sizes import row_major
-from hybridc.ir.kernels.kernel import Kernel, KernelOp, LoopNest
+from hybridc.ir.kernels.kernel import Kernel, KernelOp
 from hybridc.ir.kernels.kernel_text import AnalysedKernels
 from hybridc.ir.loop_nest_plan import LoopNestPlan, inplace_pairs, loop_nests_of, pairs_in
-from hybridc.ir.planned import SlotView
-from hybridc.lower.triton.attention_launches import launches_of_attention
-from hybridc.lower.triton.handwritten_launch import launch
-from hybridc.lower.triton.matmul.matmul_launches import launches_of_matmul
-from hybridc.lower.triton.texts import copy_launch, fill_launch
-from hybridc.lower.triton.tiles_to_triton import launches_of
-from hybridc.lower.triton.triton_function import TritonLaunches
+from hybridc.ir.tiles.block_code import BlockCode
+from hybridc.transforms.code.blocks.block_alternatives import choose_block_code
 from hybridc.transforms.schedules.blocks.fused_matmul import fused_matmul
+from hybridc.transforms.schedules.blocks.kernel_memory import Strides
 
-Strides = tuple[int, ...]
+# What a target makes of code: launches, which have the bytes of their local buffers as ``locals``.
+Launches = Any
+BlockPrinter = Callable[[BlockCode], Launches]
 
 
-class TritonKernelCache(AnalysedKernels):
-    """The kernels of a module: each is analysed once, and has its launches made once for equal calls."""
+class BlockKernelCache(AnalysedKernels):
+    """The kernels of a module: each is analysed once, and has its code chosen and printed once for equal calls."""
 
     threads = 1
 
-    def __init__(self) -> None:
+    def __init__(self, printer: BlockPrinter) -> None:
         super().__init__()
-        self._made: dict[Any, TritonLaunches] = {}
+        self.printer = printer
+        self._made: dict[Any, Launches] = {}
 
     def resized(self) -> None:
         """Kernels have other sizes from now on."""
@@ -45,27 +40,12 @@ class TritonKernelCache(AnalysedKernels):
         kernel: Kernel,
         strides: Mapping[int, Strides],
         inplace: Sequence[tuple[int, int]] = (),
-    ) -> TritonLaunches:
+    ) -> Launches:
         """The launches of a kernel; ``strides``, in elements, are of arguments and results that are not contiguous."""
         key = (kernel, tuple(sorted(strides.items())))
         if key not in self._made:
-            launches = None
-            if any(nest.contraction is not None for nest in kernel.nests):
-                launches = launches_of_matmul(kernel, strides) or launches_of_attention(kernel, strides)
-            self._made[key] = launches if launches is not None else launches_of(_without_contractions(kernel), strides)
+            self._made[key] = self.printer(choose_block_code(kernel, strides))
         return self._made[key]
-
-    def by_hand(self, kernel: TritonKernel, arrays: Sequence[ArraySpec]) -> TritonLaunches:
-        """The launch of a handwritten kernel, given its inputs and results."""
-        return TritonLaunches([launch(kernel, [a.dtype for a in arrays])])
-
-    def copy(self, source: SlotView) -> TritonLaunches:
-        """The launch that copies a view into a contiguous array."""
-        return TritonLaunches([copy_launch(source.dtype, source.shape, source.strides, 0, 1)])
-
-    def fill(self, size: int) -> TritonLaunches:
-        """The launch that sets all bits of so many bytes."""
-        return TritonLaunches([fill_launch(np.dtype(np.int8), size, "-1", 0)])
 
     def inplace(self, kernel: Kernel, strided: Sequence[int]) -> list[tuple[int, int]]:
         """Pairs in loop nests without reductions, and in the epilogue of a matmul.
@@ -95,18 +75,3 @@ def _order(plan: LoopNestPlan) -> list[KernelOp]:
     """The ops of a loop nest in the order of its function; none if values are reduced."""
     kernel_ops = list(plan.op_of.values())
     return kernel_ops if len(plan.sweeps) == 1 and all(kernel_op.combine is None for kernel_op in kernel_ops) else []
-
-
-def _without_contractions(kernel: Kernel) -> Kernel:
-    """The same kernel where a contraction is a sum like others, over the last axes of the iteration space."""
-    nests = tuple(_as_sum(nest) for nest in kernel.nests)
-    return replace(kernel, nests=nests)
-
-
-def _as_sum(nest: LoopNest) -> LoopNest:
-    contraction = nest.contraction
-    if contraction is None:
-        return nest
-    domain = (*nest.domain, *(contraction.extents[a] for a in contraction.reduced))
-    kernel_ops = tuple(replace(s, kind="row") if s is contraction else s for s in nest.ops)
-    return replace(nest, domain=domain, ops=kernel_ops)

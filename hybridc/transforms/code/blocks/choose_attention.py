@@ -1,4 +1,4 @@
-"""Attention and its backward as Triton functions: how large tiles are, and how many warps and stages they take."""
+"""The code of attention and its backward: how large tiles are, and how many warps and stages they take."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from hybridc.ground.machine import GPU
 from hybridc.ir.attention import Attention, attention_of
 from hybridc.ir.kernels.kernel import Kernel
+from hybridc.ir.tiles.block_code import BlockCode
 from hybridc.ir.tiles.tile_program import TileConfig
-from hybridc.lower.triton.tiles_to_triton import triton_launch
-from hybridc.lower.triton.triton_function import TritonLaunches
 from hybridc.transforms.schedules.blocks.kernel_memory import Strides
 from hybridc.transforms.schedules.blocks.schedule_attention import schedule_attention
 from hybridc.transforms.schedules.blocks.tile_machine import multiplied_side
@@ -65,9 +64,9 @@ BACKWARD_BY_KEYS = {
 }
 
 
-def launches_of_attention(
+def code_of_attention(
     kernel: Kernel, strides: Mapping[int, Strides], tiles: Sequence[AttentionTile] = ()
-) -> TritonLaunches | None:
+) -> BlockCode | None:
     """The launch of a kernel that is an attention, or the two of its backward.
 
     None if it is neither, or its rows are too long for a program. ``strides``, in elements, are those of arguments,
@@ -87,8 +86,7 @@ def launches_of_attention(
     if not all(configs):
         return None
     launches, memory = schedule_attention(attention, strides, configs)
-    numbers = {name: i for i, name in enumerate(memory.dtypes)}
-    return TritonLaunches([triton_launch(kernel, x, numbers) for x in launches], memory.locals)
+    return memory.code(launches)
 
 
 def choice(

@@ -1,4 +1,4 @@
-"""Matmuls with their epilogues as Triton functions: tile sizes, and the number of parts of terms (split-K)."""
+"""The code of matmuls with their epilogues: tile sizes, and the number of parts of terms (split-K)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from hybridc.dtypes import STORED
 from hybridc.ir.contraction_shape import Strides
 from hybridc.ir.kernels.kernel import Kernel
+from hybridc.ir.tiles.block_code import BlockCode
 from hybridc.ir.tiles.tile_program import TileConfig
-from hybridc.lower.triton.matmul.library_matmul import library_config
-from hybridc.lower.triton.matmul.matmul_configs import MatmulTile, choose, choose_sum, choose_vector
-from hybridc.lower.triton.matmul.matmul_padding import is_narrow, padded
-from hybridc.lower.triton.tiles_to_triton import triton_launch
-from hybridc.lower.triton.triton_function import TritonLaunches
 from hybridc.options import OPTIONS
+from hybridc.transforms.code.blocks.choose_library import library_code
+from hybridc.transforms.code.blocks.matmul_configs import MatmulTile, choose, choose_sum, choose_vector
+from hybridc.transforms.code.blocks.matmul_padding import is_narrow, padded
 from hybridc.transforms.schedules.blocks.fused_matmul import FusedMatmul, fused_matmul
 from hybridc.transforms.schedules.blocks.kernel_memory import KernelMemory
 from hybridc.transforms.schedules.blocks.schedule_matmul import schedule_matmul
@@ -22,9 +21,9 @@ from hybridc.transforms.schedules.blocks.schedule_matmul import schedule_matmul
 WIDE = 64
 
 
-def launches_of_matmul(
+def code_of_block_matmul(
     kernel: Kernel, strides: Mapping[int, Strides], tiles: Sequence[MatmulTile] = (), parts: int = 0
-) -> TritonLaunches | None:
+) -> BlockCode | None:
     """The launches of a kernel that is a floating-point matmul with its epilogue; None if it is not.
 
     ``strides``, in elements, are those of arguments, then results, that may not be contiguous. ``tiles`` and ``parts``
@@ -33,16 +32,14 @@ def launches_of_matmul(
     contraction = fused_matmul(kernel, strides)
     if contraction is None or contraction.outputs == 0:
         return None
-    library = library_config(contraction, strides, OPTIONS.tf32)
+    library = library_code(contraction, strides, OPTIONS.tf32)
     memory = KernelMemory(kernel, strides)
     contraction, copies = padded(contraction, memory)
     chosen, cut = _choice(contraction)
     configs = [_config(contraction, tile) for tile in tiles or chosen]
     of_sum = _config(contraction, choose_sum(contraction.m, contraction.n), of_terms=False)
     launches = schedule_matmul(contraction, memory, configs, parts or cut, of_sum)
-    numbers = {name: i for i, name in enumerate(memory.dtypes)}
-    products = [triton_launch(kernel, launch, numbers) for launch in launches]
-    return TritonLaunches([*copies, *products], memory.locals, library)
+    return memory.code([*copies, *launches], library)
 
 
 def _choice(contraction: FusedMatmul) -> tuple[list[MatmulTile], int]:

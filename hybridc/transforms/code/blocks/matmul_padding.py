@@ -7,39 +7,36 @@ what follows memory is filled up with zeros, whose products change no sum.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
-from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.machine import GPU
 from hybridc.ground.sizes import reach, row_major
-from hybridc.lower.triton.source_writer import SourceWriter
-from hybridc.lower.triton.texts import module
-from hybridc.lower.triton.triton_function import Config, TritonFunction, TritonLaunch
+from hybridc.ir.tiles.block_code import CopyLoops, PaddedCopy
 from hybridc.transforms.schedules.blocks.fused_matmul import FusedMatmul, MatmulOperand
 from hybridc.transforms.schedules.blocks.kernel_memory import KernelMemory
 from hybridc.transforms.schedules.blocks.tile_machine import NARROW
 
 HALF, WIDE = 2, 16  # bytes: of the elements that are loaded too slowly otherwise, and those of one access
-LINES, ELEMENTS = 8, 128  # what a program copies
 MULTIPLE = 16  # elements
 COST = 4  # times as long as multiplying at full speed takes what narrow accesses add
 
 
-def padded(contraction: FusedMatmul, memory: KernelMemory) -> tuple[FusedMatmul, list[TritonLaunch]]:
+def padded(contraction: FusedMatmul, memory: KernelMemory) -> tuple[FusedMatmul, list[PaddedCopy]]:
     """The matmul with operands laid out anew in ``memory`` where that pays, and the launches that do so.
 
     What is decided does not depend on strides: memory is planned before they are known.
     """
-    kernel_launches: list[TritonLaunch] = []
+    copies: list[PaddedCopy] = []
     operands: list[MatmulOperand] = []
     for operand in (contraction.left, contraction.right):
         if not _pays(contraction, operand):
             operands.append(operand)
             continue
         laid_out = _laid_out(contraction, operand, memory)
-        kernel_launches.append(_copy(contraction, operand, laid_out, memory))
+        copies.append(_copy(contraction, operand, laid_out, memory))
         operands.append(laid_out)
-    return replace(contraction, left=operands[0], right=operands[1]), kernel_launches
+    return replace(contraction, left=operands[0], right=operands[1]), copies
 
 
 def is_narrow(contraction: FusedMatmul, operand: MatmulOperand) -> bool:
@@ -90,7 +87,7 @@ def _dense(contraction: FusedMatmul, axes: tuple[int, ...], unit: int) -> dict[i
 
 def _copy(
     contraction: FusedMatmul, operand: MatmulOperand, laid_out: MatmulOperand, memory: KernelMemory
-) -> TritonLaunch:
+) -> PaddedCopy:
     """The launch that lays an operand out anew: lines along its innermost family, with zeros at their end."""
     kept = contraction.rows if operand is contraction.left else contraction.columns
     inner_terms = _last(operand) not in contraction.plan.merged
@@ -98,49 +95,34 @@ def _copy(
     per_batch = operand.kept if inner_terms else operand.terms
     lines = contraction.batches * per_batch
     far = reach(operand.value.shape, contraction.strides[operand.value])
-    wide = ".to(tl.int64)" if max(far, lines * filled) >= NARROW else ""
-    dtype = operand.value.dtype
-    w = SourceWriter()
-    across = -(-filled // ELEMENTS)
-    w.line(f"program = tl.program_id(0){wide}")
-    w.line(f"line = program // {across} * {LINES} + tl.arange(0, {LINES})[:, None]")
-    w.line(f"element = program % {across} * {ELEMENTS} + tl.arange(0, {ELEMENTS})[None, :]")
-    w.line(f"batch = line // {per_batch}")
-    w.line(f"{'kept' if inner_terms else 'terms'} = line % {per_batch}")
-    w.line(f"{'terms' if inner_terms else 'kept'} = element")
-    walks = {
-        "batch": _walk(contraction, operand, contraction.batch),
-        "kept": _walk(contraction, operand, kept),
-        "terms": (contraction.terms, operand.loops),
-    }
-    places = " + ".join(along(name, *walk) for name, walk in walks.items() if walk[0])
-    w.line(f"x = tl.load(x0 + {places}, mask=(line < {lines}) & (element < {size}), other=0)")
-    w.line(f"tl.store(w0 + line * {filled} + element, x, mask=(line < {lines}) & (element < {filled}))")
-    doc = f"{lines} lines of {size} elements, filled up to {filled}."
-    name = f"{contraction.kernel.name}_filled"
-    function = TritonFunction(name, module(name, ("x0", "w0"), (), (), doc, w), (dtype, dtype))
     assert laid_out.own is not None
-    buffers = (contraction.kernel.arguments.index(operand.value), [*memory.dtypes].index(laid_out.own))
-    return TritonLaunch(function, buffers, (), (Config((), (-(-lines // LINES) * across, 1, 1)),))
+    return PaddedCopy(
+        operand.value.dtype,
+        memory.names[operand.value],
+        laid_out.own,
+        lines,
+        size,
+        filled,
+        per_batch,
+        _walk(contraction, operand, contraction.batch),
+        _walk(contraction, operand, kept),
+        _merged(contraction.terms, operand.loops),
+        "terms" if inner_terms else "kept",
+        max(far, lines * filled) >= NARROW,
+    )
 
 
-def _walk(contraction: FusedMatmul, operand: MatmulOperand, axes: tuple[int, ...]) -> tuple[Shape, tuple[int, ...]]:
-    """Sizes and strides of an operand along merged axes."""
-    return tuple(contraction.plan.sizes[a] for a in axes), tuple(operand.axes[a] for a in axes)
+def _walk(contraction: FusedMatmul, operand: MatmulOperand, axes: tuple[int, ...]) -> CopyLoops:
+    """The loops of an operand along merged axes."""
+    return _merged([contraction.plan.sizes[a] for a in axes], [operand.axes[a] for a in axes])
 
 
-def along(counter: str, sizes: Shape, strides: Shape) -> str:
-    """How far an array moves along loops that are counted as one, even if they do not follow each other in memory."""
+def _merged(sizes: Sequence[int], strides: Sequence[int]) -> CopyLoops:
+    """Loops with these strides, as one where they follow each other in memory."""
     loops: list[tuple[int, int]] = []
     for size, stride in zip(sizes, strides, strict=True):
         if loops and loops[-1][1] == stride * size:
             loops[-1] = (loops[-1][0] * size, stride)
         else:
             loops.append((size, stride))
-    parts: list[str] = []
-    for i, (size, stride) in enumerate(loops):
-        inner = math.prod(n for n, _ in loops[i + 1 :])
-        part = counter if inner == 1 else f"{counter} // {inner}"
-        part = part if i == 0 else f"{part} % {size}"
-        parts.append(part if stride == 1 else f"{part} * {stride}")
-    return " + ".join(parts) or counter
+    return tuple(loops)

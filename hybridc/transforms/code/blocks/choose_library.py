@@ -15,9 +15,9 @@ from typing import Any
 
 from hybridc.ir.contraction_shape import Strides
 from hybridc.ir.kernels.kernel import KernelOp, Read
-from hybridc.lower.triton.launches import LibraryMatmul, Matrix
-from hybridc.lower.triton.tiles_to_triton import launches_of
-from hybridc.lower.triton.triton_function import LibraryConfig
+from hybridc.ir.library_matmul import LibraryMatmul, Matrix
+from hybridc.ir.tiles.block_code import LibraryCode
+from hybridc.transforms.code.blocks.code_loop_nests import code_of_loop_nests
 from hybridc.transforms.schedules.blocks.fused_matmul import FusedMatmul, MatmulOperand, strides_along
 from hybridc.transforms.schedules.blocks.tile_machine import NARROW
 
@@ -25,9 +25,9 @@ from hybridc.transforms.schedules.blocks.tile_machine import NARROW
 LEAST_FLOPS = 1 << 31
 
 
-def library_config(
+def library_code(
     contraction: FusedMatmul, strides: Mapping[int, Strides], tf32: bool, least: int = LEAST_FLOPS
-) -> LibraryConfig | None:
+) -> LibraryCode | None:
     """The matmul by a library, and the function for what follows; None if a library cannot, or need not.
 
     ``strides`` are those of arguments, then results, that may not be contiguous.
@@ -42,15 +42,11 @@ def library_config(
         return None
     matmul = _library_matmul(contraction, last, tf32, least)
     if matmul is None or written is last:
-        return None if matmul is None else LibraryConfig(matmul)
+        return None if matmul is None else LibraryCode(matmul, None)
     rest = tuple(s for s in kernel_ops if s is not contraction.kernel_op and s is not written)
     after = replace(kernel, nests=tuple(replace(nest, ops=rest) for nest in kernel.nests))
-    kernel_launches = launches_of(after, strides, {written.result: 0})
-    return (
-        LibraryConfig(matmul, tuple(kernel_launches.kernel_launches))
-        if len(kernel_launches.kernel_launches) == 1 and not kernel_launches.locals
-        else None
-    )
+    code = code_of_loop_nests(after, strides, {written.result: 0})
+    return LibraryCode(matmul, code) if len(code.launches) == 1 and not code.locals else None
 
 
 def _rounded(matmul: KernelOp, kernel_ops: Sequence[KernelOp]) -> KernelOp:

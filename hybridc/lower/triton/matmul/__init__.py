@@ -1,1 +1,0 @@
-"""Matmuls as Triton functions."""

@@ -1,0 +1,1 @@
+"""The code of kernels for machines whose programs work on whole tiles."""
