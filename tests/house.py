@@ -152,6 +152,16 @@ ALIASES = {"DType": "hybridc.dtypes", "Shape": "hybridc.dialects.operator_attrib
 # Modules of nothing but figures, which their docstrings explain.
 EXPLAINED = {"hybridc.ground.machine", "hybridc.ir.costs", "hybridc.lower.mathlib.coefficients"}
 
+# A target prints: of the layers below it, ``lower`` imports what it prints and what describes that, as data.
+PRINTED = {
+    "hybridc.ir": "values scalars structured structured_builder planned library_matmul tiles.* kernels.kernel "
+    "kernels.kernel_notes kernels.grid_kernel",
+    "hybridc.transforms.code": "array_code choose_code kernel_cache loop_target parallel_regions",
+    "hybridc.transforms.schedules": "arrays.array_steps loop_machine matmul_shape schedule_blas",
+}
+
+_DECIDE = ("hybridc.ir.", "hybridc.transforms.")
+
 _IMPORTER = "importlib.import_module"
 
 
@@ -193,6 +203,13 @@ def imports(known: Mapping[str, Path]) -> list[Import]:
 def ours(found: list[Import]) -> list[Import]:
     """Those of modules of the package."""
     return [each for each in found if each.target.partition(".")[0] == "hybridc"]
+
+
+def decisions(found: list[Import]) -> list[Import]:
+    """The imports of targets that are neither data which they print nor a description of it."""
+    allowed = [f"{folder}.{name}" for folder, names in PRINTED.items() for name in names.split()]
+    asked = [i for i in found if i.source.startswith("hybridc.lower.") and i.target.startswith(_DECIDE)]
+    return [i for i in asked if not any(fnmatchcase(i.target, pattern) for pattern in allowed)]
 
 
 def all_imports(known: Mapping[str, Path]) -> list[Import]:

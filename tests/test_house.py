@@ -24,6 +24,11 @@ def test_imports_point_upwards_in_the_list_of_layers():
     assert not wrong, "a layer imports a later one:\n" + "\n".join(map(str, wrong))
 
 
+def test_targets_print_what_was_decided_above_them():
+    wrong = house.decisions(imports())
+    assert not wrong, "a target imports an analysis, a pass or a schedule:\n" + "\n".join(map(str, wrong))
+
+
 def test_every_module_has_a_layer_and_every_layer_a_module():
     used = {house.layer(name) for name in house.modules()}
     assert used == set(range(len(house.LAYERS)))

@@ -10,8 +10,7 @@ from hybridc.ir.kernels.kernel import Axes
 from hybridc.ir.scalars import Number
 from hybridc.lower.numpy.matmul_call import matmul
 from hybridc.transforms.code.array_code import NestCode
-from hybridc.transforms.schedules.arrays.array_steps import Given, StepOperand, StepValue, UfuncStep
-from hybridc.transforms.schedules.arrays.sum_products import SHORT_ROW
+from hybridc.transforms.schedules.arrays.array_steps import SHORT_ROW, Given, StepOperand, StepValue, UfuncStep
 
 
 class NestPrinter:

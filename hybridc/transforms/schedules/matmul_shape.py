@@ -8,6 +8,11 @@ from collections.abc import Sequence
 from hybridc.ir.structured_builder import kind_dtype
 from hybridc.ir.tiles.tile_program import TileContract, TileProgram, axes_of_values
 
+# The name of the sums of a contraction in the statements that follow it.
+TOTAL = "total"
+# Rows and terms of the squares that interleaving transposes.
+SQUARE = 4
+
 
 def matmul_scratch_bytes(program: TileProgram, sizes: Sequence[int]) -> int:
     """The scratch of a program's code, if its axes have these sizes."""

@@ -27,6 +27,7 @@ from hybridc.ir.tiles.tile_program import (
 )
 from hybridc.ir.tiles.tile_spec import verify
 from hybridc.options import OPTIONS
+from hybridc.transforms.schedules.matmul_shape import TOTAL
 from hybridc.transforms.schedules.schedule_kernels import BodyStatements
 
 
@@ -156,9 +157,6 @@ class _ContractionBody(BodyStatements):
 
 
 # --- epilogues --------------------------------------------------------------------------------------------------------
-
-# The name of the sums in an epilogue's statements.
-TOTAL = "total"
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,8 @@ from hybridc.ir.tiles.tile_program import (
 from hybridc.ir.tiles.tile_spec import verify
 from hybridc.options import OPTIONS
 from hybridc.transforms.schedules.loop_machine import Registers
-from hybridc.transforms.schedules.schedule_contractions import TOTAL, Epilogue, epilogue_of
+from hybridc.transforms.schedules.matmul_shape import TOTAL
+from hybridc.transforms.schedules.schedule_contractions import Epilogue, epilogue_of
 from hybridc.transforms.schedules.schedule_moves import MoveSchedule, combination_of, copy_of, schedule_copy
 
 _DTYPES = (np.dtype(np.float32), np.dtype(np.float64))

@@ -40,7 +40,8 @@ from hybridc.ir.tiles.tile_program import (
 from hybridc.ir.tiles.tile_spec import verify
 from hybridc.options import OPTIONS
 from hybridc.transforms.schedules.loop_machine import Registers
-from hybridc.transforms.schedules.schedule_contractions import TOTAL, Epilogue, StrideArguments
+from hybridc.transforms.schedules.matmul_shape import SQUARE, TOTAL
+from hybridc.transforms.schedules.schedule_contractions import Epilogue, StrideArguments
 
 # Vectors side by side in a tile.
 ABREAST = 2
@@ -59,8 +60,6 @@ ROWS_OF_DOTS = 16
 COLUMNS = 128
 # A batch loop of size 1. Matmuls without one have it, as to compile another function takes longer than these do.
 ONCE = (Loop(1, 0, 0, 0),)
-# Rows and terms of the squares that interleaving transposes.
-SQUARE = 4
 
 
 @dataclass(frozen=True)

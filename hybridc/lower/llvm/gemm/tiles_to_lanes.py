@@ -33,7 +33,7 @@ from hybridc.lower.llvm.codegen.function_text import LLVMValue, ModuleText
 from hybridc.lower.llvm.gemm.vector_registers import Vectors
 from hybridc.lower.llvm.loops.loop_builder import Index
 from hybridc.lower.llvm.loops.program_writer import PIECE, Place, ProgramWriter
-from hybridc.transforms.schedules.schedule_contractions import TOTAL
+from hybridc.transforms.schedules.matmul_shape import TOTAL
 
 # The offset of an element in straight-line code: for strides that the code is given, how many times each is in it.
 Multiples = tuple[tuple[int, int], ...]

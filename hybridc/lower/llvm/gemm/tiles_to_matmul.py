@@ -37,9 +37,7 @@ from hybridc.lower.llvm.codegen.function_text import LLVMValue, ModuleText
 from hybridc.lower.llvm.gemm.vector_registers import Vectors
 from hybridc.lower.llvm.loops.loop_builder import INDEX, Index, array_type
 from hybridc.lower.llvm.loops.program_writer import Place, ProgramWriter
-from hybridc.transforms.schedules.matmul_shape import MatmulShape
-from hybridc.transforms.schedules.schedule_contractions import TOTAL
-from hybridc.transforms.schedules.schedule_register_tiles import SQUARE
+from hybridc.transforms.schedules.matmul_shape import SQUARE, TOTAL, MatmulShape
 
 
 class MatmulWriter(ProgramWriter):

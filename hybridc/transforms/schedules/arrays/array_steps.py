@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from hybridc.dialects.math.reduction import LONG_COLUMN
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import DType
 from hybridc.ir.kernels.kernel import Axes
@@ -37,6 +38,8 @@ from hybridc.ir.tiles.tile_program import (
 from hybridc.transforms.schedules.arrays.schedule_arrays import ArrayMemory, ArrayNest
 from hybridc.transforms.schedules.arrays.ufuncs import SIGN, fold, neutral_of_ufunc, ufunc
 
+# Elements that are summed at once with few partial sums.
+SHORT_ROW = LONG_COLUMN
 BOOL, HALF, INT64 = np.dtype(bool), np.dtype(np.float16), np.dtype(np.int64)
 
 

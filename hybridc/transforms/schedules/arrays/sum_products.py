@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hybridc.dialects.math.reduction import LONG_COLUMN
-from hybridc.transforms.schedules.arrays.array_steps import KernelSteps, NestSteps, StepValue, UfuncStep
-
-# Elements that are summed at once with few partial sums.
-SHORT_ROW = LONG_COLUMN
+from hybridc.transforms.schedules.arrays.array_steps import SHORT_ROW, KernelSteps, NestSteps, StepValue, UfuncStep
 
 
 def sum_products(kernel: KernelSteps) -> None:
