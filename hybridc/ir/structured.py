@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     ModuleOp,
     TensorType,
+    i1,
 )
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -222,6 +223,11 @@ def number_of(value: SSAValue) -> int | float | None:
         known = attribute.data.data and attribute.is_splat()  # an empty one has no elements
         return attribute.get_values()[0] if known else None
     return attribute.value.data
+
+
+def scalar_of(attribute: Any) -> int | float:
+    """The number of a scalar constant's attribute; a bool of type i1."""
+    return bool(attribute.value.data) if attribute.type == i1 else attribute.value.data
 
 
 def byte_count(value: SSAValue) -> int:

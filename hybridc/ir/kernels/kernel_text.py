@@ -54,6 +54,7 @@ from hybridc.ir.structured import (
     number_of,
     numbers_in,
     places_of,
+    scalar_of,
     shape_of,
 )
 from hybridc.ir.structured_builder import (
@@ -236,9 +237,8 @@ def _body(block: Block, tables: dict[SSAValue, int]) -> ScalarBody:
 
 
 def _constant(value: SSAValue) -> BodyOp:
-    kind, constant = _kind(value), number_of(value)
-    assert constant is not None, f"{value} is no constant number"
-    return BodyOp(CONSTANT, (), kind, bool(constant) if kind == "i1" else constant)
+    assert isinstance(value.owner, arith.ConstantOp), f"{value} is no constant number"
+    return BodyOp(CONSTANT, (), _kind(value), scalar_of(value.owner.value))
 
 
 def _kind(value: SSAValue) -> str:
