@@ -285,7 +285,7 @@ def groups_of(op: tensor.CollapseShapeOp | tensor.ExpandShapeOp) -> list[list[in
 
 def is_host(function: func.FuncOp) -> bool:
     """Whether this is a host function: it has no body, and ``hybrid.operator`` names the operator."""
-    return not function.body.blocks
+    return OPERATOR.is_on(function)
 
 
 def parameters_of(function: func.FuncOp) -> list[SSAValue]:
