@@ -49,9 +49,8 @@ from benchmarks.images import EVERY, GROUPS
 from hybridc.compile import warm_start
 from hybridc.compile.targets import LLVM, TARGETS, Planning
 from hybridc.ir.kernels.kernel import Kernel, KernelOp
-from hybridc.ir.kernels.kernel_text import read_kernel
+from hybridc.ir.kernels.kernel_module import kernel_functions
 from hybridc.ir.planned import Host, NativePlan, NativeRegion, PlainArray, Position, Program
-from hybridc.ir.structured import is_host, kernels
 from hybridc.lower.llvm.codegen import native_function as codegen
 from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.lower.llvm.native_target import print_program
@@ -233,7 +232,7 @@ class Recorder(LLVM):
     def _noted(self, module: ModuleOp, program: Program) -> NativeSource:
         assert isinstance(program, NativeSource)
         self.programs.append(program)
-        known = {n: read_kernel(f) for n, f in kernels(module).items() if not is_host(f)}
+        known = {n: f.kernel for n, f in kernel_functions(module).items()}
         self.analysed[id(program)] = known
         self.costs[id(program)] = {n: cost_of(k) for n, k in known.items()}
         return program

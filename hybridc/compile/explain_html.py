@@ -25,10 +25,10 @@ from hybridc.dialects.mlir.hybrid_rt import ArenaOp, CopyOp, LaunchOp, ViewOp, a
 from hybridc.dialects.operator import Movement, Operator
 from hybridc.ground.location import Location
 from hybridc.ir.kernels.kernel import Kernel
+from hybridc.ir.kernels.kernel_module import KernelFunction
 from hybridc.ir.kernels.kernel_notes import INPLACE, THREADS
-from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.planned import Program
-from hybridc.ir.structured import is_host, kernels, operator_of
+from hybridc.ir.structured import kernels, operator_of
 from hybridc.ir.values import functions, volume
 
 _WIDTH, _ROW, _MARGIN = 900, 18, 36  # of the map of an arena, in pixels
@@ -121,8 +121,8 @@ def launches(lowered: Lowered, program: Program, prefix: str) -> list[LaunchRow]
         name, index = op.kernel.string_value(), len(rows)
         kernel = called[name]
         if name not in known:
-            facts, operator = (None, operator_of(kernel)) if is_host(kernel) else (read_kernel(kernel), None)
-            known[name] = (index, facts, operator)
+            is_kernel = isinstance(kernel, KernelFunction)
+            known[name] = (index, kernel.kernel, None) if is_kernel else (index, None, operator_of(kernel))
         lines = locations_of(op)  # those of the kernel are the lines of its first launch
         launch = LaunchRow(index, f"{prefix}-{index}", kernel, op, lines, *known[name])
         launch.host_call = calls.get(index)

@@ -29,9 +29,9 @@ from hybridc.dialects.body import Body
 from hybridc.dialects.mlir.hybrid import HandleAttr
 from hybridc.dialects.mlir.integer_array import integer_array, integers_of
 from hybridc.ground.sizes import Sizes, is_size
-from hybridc.ir.kernels.kernel_notes import DOMAINS, VARYING
-from hybridc.ir.kernels.kernel_text import give_kernel, kernel_of
-from hybridc.ir.structured import give_type, kernels
+from hybridc.ir.kernels.kernel import Axes
+from hybridc.ir.kernels.kernel_module import KernelFunction, kernel_functions
+from hybridc.ir.structured import give_type
 from hybridc.ir.values import functions
 
 # Makes an attribute, with the values of the atoms, of those that were made before.
@@ -58,7 +58,7 @@ class _Holders:
 class SizedModule:
     """A module that can be given the values of its symbolic sizes; until it is, nobody but this may read it.
 
-    Axes whose sizes follow from the ``varying`` atoms are noted on the kernels: their code takes them as arguments.
+    Axes whose sizes follow from the ``varying`` atoms are known to the kernels: their code takes them as arguments.
     """
 
     def __init__(self, module: ModuleOp, sizes: Sizes, varying: Set[int]) -> None:
@@ -66,7 +66,8 @@ class SizedModule:
         self._sizes = sizes
         self._recipes = _Recipes()
         self._places = _places(module, self._recipes)
-        self._kernels = {f: kernel_of(f) for f in kernels(module).values() if DOMAINS.is_on(f)}
+        self._kernels = {name: (f, f.kernel) for name, f in kernel_functions(module).items()}
+        self._varying: dict[str, list[Axes]] = {}
         self.vary(varying)
 
     def put(self, values: Sequence[int]) -> None:
@@ -74,26 +75,20 @@ class SizedModule:
         attributes = self._recipes.made(values)
         for recipe, places in self._places.items():
             places.put(attributes[recipe])
-        for function, kernel in self._kernels.items():
-            give_kernel(function, kernel.at(lambda n: _value(n, values), VARYING.of(function)))
+        for name, (function, kernel) in self._kernels.items():
+            function.hold(kernel.at(lambda n: _value(n, values), self._varying.get(name, ())))
 
     def vary(self, atoms: Set[int]) -> None:
-        """Note on the kernels which of their axes vary with some free sizes."""
-        for function, kernel in self._kernels.items():
-            noted = [
-                [a for a, n in enumerate(nest.domain) if is_size(n) and self._sizes.depends(n, atoms)]
+        """Let the axes of the kernels vary that do with some free sizes."""
+        for name, (_, kernel) in self._kernels.items():
+            self._varying[name] = [
+                tuple([a for a, n in enumerate(nest.domain) if is_size(n) and self._sizes.depends(n, atoms)])
                 for nest in kernel.nests
             ]
-            if any(noted):
-                VARYING.put(function, noted)
 
     def vary_as(self, other: SizedModule) -> None:
-        """Note on the kernels what is noted on those of the same names of another module."""
-        noted = kernels(other.module)
-        for name, function in kernels(self.module).items():
-            VARYING.drop(function)
-            if name in noted:
-                VARYING.copy(noted[name], function)
+        """Let the same axes vary as of the kernels of the same names of another module."""
+        self._varying = other._varying.copy()
 
     @contextlib.contextmanager
     def borrowed(self) -> Generator[ModuleOp]:
@@ -112,9 +107,9 @@ class SizedModule:
 
 
 def _places(module: ModuleOp, recipes: _Recipes) -> dict[int, _Holders]:
-    """Positions of a module's attributes that have symbolic sizes, by the indices of their recipes."""
+    """Positions of attributes around a module's kernels that have symbolic sizes, by the indices of their recipes."""
     places: dict[int, _Holders] = {}
-    for op in module.walk():
+    for op in (op for f in functions(module) if not isinstance(f, KernelFunction) for op in f.walk()):
         for value in _values(op):
             if (recipe := recipes.number(value.type)) is not None:
                 places.setdefault(recipe, _Holders()).values.append(value)

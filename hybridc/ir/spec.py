@@ -32,8 +32,8 @@ from hybridc.ground.sizes import AffineIndex
 from hybridc.ir import spec
 from hybridc.ir.attention import attention_of
 from hybridc.ir.concatenated import strides_in_whole
-from hybridc.ir.kernels.kernel_notes import ATTENTION, AXES, DOMAINS, GRID, LOOP_NEST
-from hybridc.ir.kernels.kernel_text import read_kernel
+from hybridc.ir.kernels.kernel_module import KernelFunction
+from hybridc.ir.kernels.kernel_notes import AXES, DOMAINS, GRID, LOOP_NEST
 from hybridc.ir.structured import (
     VIEWS,
     affine_operands,
@@ -177,10 +177,9 @@ def check_structured(check: _Check, module: ModuleOp) -> None:
     Shapes are static, integers signless. An indexing map is a projected permutation, or of affine sums of loops that
     stay inside their operand; the result's is the former.
     """
-    kernels = {f for f in functions(module) if f.body.blocks and DOMAINS.is_on(f)}  # made earlier
-    called = {f.sym_name.data for f in functions(module) if not f.body.blocks or f in kernels}
+    called = {f.sym_name.data for f in functions(module) if isinstance(f, KernelFunction) or not f.body.blocks}
     for function in functions(module):
-        if function in kernels:
+        if isinstance(function, KernelFunction):  # made earlier
             continue
         if not function.body.blocks:
             _host(check, function)
@@ -322,7 +321,9 @@ def _kernels(check: _Check, module: ModuleOp) -> set[str]:
         if len(set(contractions)) < len(contractions):
             check.fail(function, "a loop nest has more than one contraction")
         _grid(check, function)
-        if ATTENTION.is_on(function) and attention_of(read_kernel(function)) is None:
+        if not isinstance(function, KernelFunction):
+            check.fail(function, "a function with a body is a kernel, whose iteration spaces are in hybrid.domains")
+        if function.kernel.attention and attention_of(function.kernel) is None:
             check.fail(function, "it is no attention, nor its backward, of the rows and keys in hybrid.attention")
     return names
 

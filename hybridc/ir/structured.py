@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     ModuleOp,
     TensorType,
+    i1,
 )
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -224,6 +225,11 @@ def number_of(value: SSAValue) -> int | float | None:
     return attribute.value.data
 
 
+def scalar_of(attribute: Any) -> int | float:
+    """The number of a scalar constant's attribute; a bool of type i1."""
+    return bool(attribute.value.data) if attribute.type == i1 else attribute.value.data
+
+
 def byte_count(value: SSAValue) -> int:
     """The size of a tensor in bytes."""
     return prod(shape_of(value)) * dtype_of(value).itemsize
@@ -279,7 +285,7 @@ def groups_of(op: tensor.CollapseShapeOp | tensor.ExpandShapeOp) -> list[list[in
 
 def is_host(function: func.FuncOp) -> bool:
     """Whether this is a host function: it has no body, and ``hybrid.operator`` names the operator."""
-    return not function.body.blocks
+    return OPERATOR.is_on(function)
 
 
 def parameters_of(function: func.FuncOp) -> list[SSAValue]:

@@ -177,7 +177,7 @@ class Element(Arithmetic, Generic[V]):
 
 
 class ScalarSteps(ABC, Generic[V]):
-    """The steps of scalar bodies as operations of ``arith`` and ``math``; :meth:`add_op` says where these go."""
+    """The steps of scalar bodies as operations of ``arith`` and ``math``; :meth:`named` says where these go."""
 
     def __init__(self) -> None:
         self.constants: dict[tuple[str, DType], V] = {}
@@ -190,30 +190,24 @@ class ScalarSteps(ABC, Generic[V]):
     # --- operations ----------------------------------------------------------------------------------------
 
     @abstractmethod
-    def add_op(
-        self,
-        cls: type[Operation],
-        operands: Sequence[V],
-        kind: Attribute,
-        properties: dict[str, Attribute] | None = None,
-    ) -> V:
-        """Write one operation with one result."""
+    def named(self, op: str, operands: Sequence[V], kind: Attribute) -> V:
+        """Write one operation with one result; its name may have a predicate."""
 
-    def _named(self, op: str, operands: Sequence[V], kind: Attribute) -> V:
-        return self.add_op(operation_class(op), operands, kind, operation_properties(op))
+    @abstractmethod
+    def number(self, attribute: Attribute, kind: Attribute) -> V:
+        """Write a constant."""
 
     def constant(self, value: Any, dtype: DType) -> Element[V]:
         """A constant."""
         key = (repr(value), dtype)
         if key not in self.constants:
-            attribute = {"value": number_attribute(value, dtype)}
-            self.constants[key] = self.add_op(arith.ConstantOp, [], signless(dtype), attribute)
+            self.constants[key] = self.number(number_attribute(value, dtype), signless(dtype))
         return Element(self, self.constants[key], dtype, constant=value)
 
     def operation(self, operation: ScalarOperation, *xs: Element[V], out: DType | None = None) -> Element[V]:
         """An upstream operation on numbers of one dtype, which the result has, too, but for ``out``."""
         dtype = xs[0].dtype if out is None else out
-        return Element(self, self._named(operation.name, [x.value for x in xs], signless(dtype)), dtype)
+        return Element(self, self.named(operation.name, [x.value for x in xs], signless(dtype)), dtype)
 
     # --- steps ---------------------------------------------------------------------------------------------
 
@@ -256,7 +250,7 @@ class ScalarSteps(ABC, Generic[V]):
         x, y = self._computed(x), self._computed(y)
         dtype = np.result_type(*[v.dtype if isinstance(v, Element) else v for v in (x, y)])
         values = [self.convert(condition, BOOL), self.convert(x, dtype), self.convert(y, dtype)]
-        return Element(self, self.add_op(arith.SelectOp, [v.value for v in values], signless(dtype)), dtype)
+        return Element(self, self.named("arith.select", [v.value for v in values], signless(dtype)), dtype)
 
     # --- conversions ---------------------------------------------------------------------------------------
 
@@ -279,19 +273,19 @@ class ScalarSteps(ABC, Generic[V]):
         if x.dtype.kind == "f" and dtype.kind in "iu" and dtype.itemsize < 4:
             return self.convert(self.convert(x, INT32), dtype)
         name = conversion(x.dtype, dtype)
-        value = self._named(name, [x.value], signless(dtype)) if name else x.value
+        value = self.named(name, [x.value], signless(dtype)) if name else x.value
         return Element(self, value, dtype, narrow=x if name == "arith.extf" else None)
 
     def _rounded(self, x: Element[V], dtype: DType) -> Element[V]:
         """A single-precision value rounded to fewer bits; its source, if it was only widened from that."""
         if x.narrow is not None and x.narrow.dtype == dtype:
             return x.narrow
-        return Element(self, self._named("arith.truncf", [x.value], signless(dtype)), dtype)
+        return Element(self, self.named("arith.truncf", [x.value], signless(dtype)), dtype)
 
     def _place(self, x: Element[V] | float) -> V:
         if isinstance(x, Element) and x.index is not None:
             return x.index
-        return self.add_op(arith.IndexCastOp, [self.convert(x, INT64).value], INDEX)
+        return self.named("arith.index_cast", [self.convert(x, INT64).value], INDEX)
 
 
 class ScalarBuilder(ScalarSteps[SSAValue]):
@@ -315,15 +309,22 @@ class ScalarBuilder(ScalarSteps[SSAValue]):
         kind: Attribute,
         properties: dict[str, Attribute] | None = None,
     ) -> SSAValue:
+        """Append one operation with one result."""
         op = new_op(cls, operands, [kind], properties)
         op.location = self.location
         self.block.add_op(op)
         return op.results[0]
 
+    def named(self, op: str, operands: Sequence[SSAValue], kind: Attribute) -> SSAValue:
+        return self.add_op(operation_class(op), operands, kind, operation_properties(op))
+
+    def number(self, attribute: Attribute, kind: Attribute) -> SSAValue:
+        return self.add_op(arith.ConstantOp, [], kind, {"value": attribute})
+
     def index_of(self, loop: int) -> Element:
         """The index of a loop."""
         index = self.add_op(linalg.IndexOp, [], INDEX, {"dim": IntegerAttr(loop, i64)})
-        return Element(self, self.add_op(arith.IndexCastOp, [index], i64), INT64, index)
+        return Element(self, self.named("arith.index_cast", [index], i64), INT64, index)
 
     def load(self, array: Any, *index: Any) -> Element:
         """The element of a tensor at indices in range."""

@@ -37,9 +37,8 @@ from hybridc.dialects.operator import Opaque, Operator
 from hybridc.errors import CustomOpError, VerifyError
 from hybridc.ground.quoting import one_line
 from hybridc.ground.sizes import row_major
-from hybridc.ir.kernels.kernel import Kernel
+from hybridc.ir.kernels.kernel_module import KernelFunction
 from hybridc.ir.kernels.kernel_notes import STRIDED
-from hybridc.ir.kernels.kernel_text import read_kernel
 from hybridc.ir.planned import (
     ARENA,
     HostCall,
@@ -56,7 +55,6 @@ from hybridc.ir.structured import (
     arrays_of,
     handwritten_kernel,
     is_handwritten,
-    is_host,
     kernels,
     numbers_in,
     operator_of,
@@ -76,20 +74,18 @@ class ProgramEmitter(ABC):
     What all programs have is noted here: their launches, the operators that the host runs, and what is poisoned.
     """
 
-    def __init__(
-        self, module: ModuleOp, program: Program, poison: bool, analysed: Callable[[func.FuncOp], Kernel] = read_kernel
-    ) -> None:
+    def __init__(self, module: ModuleOp, program: Program, poison: bool) -> None:
         self.kernels = kernels(module)
         self.function = next(f for f in functions(module) if f.sym_name.data == program.name)
         self.noted = program
         program.live = LIVE.of(self.function)
-        program.layout = described_layouts(self.function, self.kernels, analysed)
+        program.layout = described_layouts(self.function, self.kernels)
         self.poison = Poison(self.function, self.kernels) if poison else None
         self._operators: dict[str, Operator] = {}
         self.hoisted = 0  # steps that were put before those that were there
 
     @abstractmethod
-    def kernel(self, op: LaunchOp, function: func.FuncOp) -> None:
+    def kernel(self, op: LaunchOp, function: KernelFunction) -> None:
         """Write a kernel's launch."""
 
     @abstractmethod
@@ -116,10 +112,10 @@ class ProgramEmitter(ABC):
         first = self.step_count() - self.hoisted
         self.noted.launches.append(name)
         function = self.kernels[name]
-        if is_host(function):
-            self._host(op, name, function)
-        else:
+        if isinstance(function, KernelFunction):
             self.kernel(op, function)
+        else:
+            self._host(op, name, function)
         self._note(op, function, first + self.hoisted)
         for place in self.poison.after(op) if self.poison is not None else ():
             self.poisoned(place)
@@ -128,15 +124,11 @@ class ProgramEmitter(ABC):
         """The number of steps, or of launches, so far."""
         return len(self.noted.launches)
 
-    @abstractmethod
-    def operators(self, function: func.FuncOp) -> Sequence[str]:
-        """The names of the user's operators that a kernel computes, once it is written."""
-
     def _note(self, op: LaunchOp, function: func.FuncOp, first: int) -> None:
         """Note what a launch is, for reports of a run."""
         name = self.noted.launches[-1]
-        declared = self._operators.get(function.sym_name.data)
-        operators = self.operators(function) if declared is None else [declared.title()]
+        is_kernel = isinstance(function, KernelFunction)
+        operators = function.kernel.operators if is_kernel else [self._operators[function.sym_name.data].title()]
         lines = [one_line(where) for where in locations_of(op) or locations_of(function)]
         arrays = [
             tuple([PlainArray(a.shape, a.dtype) for a in arrays_of(values) if a.dtype.kind != "O"])
@@ -167,7 +159,7 @@ class PlanEmitter(ProgramEmitter):
     def __init__(
         self, module: ModuleOp, program: PlannedProgram, kernel_cache: KernelCacheInterface, poison: bool
     ) -> None:
-        super().__init__(module, program, poison, kernel_cache.kernel)
+        super().__init__(module, program, poison)
         self.planned = program
         self._codes = kernel_cache
         self.views: dict[SSAValue, SlotView] = {}
@@ -200,9 +192,6 @@ class PlanEmitter(ProgramEmitter):
 
     def step_count(self) -> int:
         return len(self.planned.steps)
-
-    def operators(self, function: func.FuncOp) -> Sequence[str]:
-        return self._codes.kernel(function).operators
 
     # --- the walk ------------------------------------------------------------------------------------------
 
@@ -332,9 +321,9 @@ class PlanEmitter(ProgramEmitter):
         self.lines.append("poison")
         self.run(self.fill(end - begin), [Position(slot, begin)], None, "poison")
 
-    def kernel(self, op: LaunchOp, function: func.FuncOp) -> None:
+    def kernel(self, op: LaunchOp, function: KernelFunction) -> None:
         line, step = len(self.lines), len(self.planned.steps)
-        kernel = self._codes.kernel(function)
+        kernel = function.kernel
         self.planned.functions[kernel.name] = kernel.name
         reads, writes, memory = op.groups
         ins, outs = [self.views[v] for v in reads], [self.views[v] for v in writes]

@@ -39,9 +39,8 @@ from hybridc.dialects.mlir.hybrid import dialects
 from hybridc.dialects.mlir.hybrid_rt import HybridRt
 from hybridc.dialects.mlir.tensor import Tensor
 from hybridc.errors import AttributeValueError, MXNetError
+from hybridc.ir.kernels.kernel_module import kernel_functions, recognise_kernels
 from hybridc.ir.kernels.kernel_notes import STRIDED
-from hybridc.ir.kernels.kernel_text import read_kernel
-from hybridc.ir.structured import is_host, kernels
 from hybridc.ir.values import functions
 from hybridc.lower.llvm.codegen.function_text import ModuleText
 from hybridc.lower.numpy.emit_module import emit_python_program
@@ -73,11 +72,9 @@ class TileProgramText(Target):
     threads: int = 2
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
-        for name, kernel in kernels(module).items():
-            if is_host(kernel):
-                continue
-            strided = frozenset(STRIDED.of(kernel))
-            nests, _ = schedule_arrays(read_kernel(kernel), self.threads, strided, UPDATES.of(kernel))
+        for name, function in kernel_functions(module).items():
+            strided = frozenset(STRIDED.of(function))
+            nests, _ = schedule_arrays(function.kernel, self.threads, strided, UPDATES.of(function))
             for program in (p for nest in nests for p in nest.programs):
                 output.write(f"// {name}\n{program}\n")
 
@@ -133,6 +130,13 @@ class HybridcOpt(xDSLOptMain):
         for dialect in dialects().values():
             if dialect.name not in self.ctx.registered_dialect_names:
                 self.ctx.load_dialect(dialect)
+
+    def parse_chunk(self, chunk: IO[bytes], file_extension: str, start_offset: int = 0) -> ModuleOp | None:
+        """Parse a part of a file; what is a kernel in it is one as data."""
+        module = super().parse_chunk(chunk, file_extension, start_offset)
+        if module is not None:
+            recognise_kernels(module)
+        return module
 
     def register_all_targets(self) -> None:
         """Those of xDSL, and ours."""

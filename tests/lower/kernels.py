@@ -9,7 +9,7 @@ from xdsl.parser import Parser
 
 from hybridc.compile.pipeline import context
 from hybridc.dialects import special
-from hybridc.ir.kernels.kernel_text import read_kernel
+from hybridc.ir.kernels.kernel_module import recognise_kernels
 from hybridc.ir.structured import kernels
 from hybridc.lower.numpy.kernel_printer import NestsPrinter
 from hybridc.lower.numpy.tile_threads import parallel
@@ -17,8 +17,9 @@ from hybridc.transforms.code.array_code import ArrayCode
 
 
 def parse(text):
-    """The module of a text, verified."""
+    """The module of a text, verified, with its kernels as data."""
     module = Parser(context(), text).parse_module()
+    recognise_kernels(module)
     module.verify()
     return module
 
@@ -31,7 +32,7 @@ def kernel(text):
 
 def compiled(function, threads=2):
     """The printer of a kernel and the function that it writes, which makes its results and its scratch."""
-    printer = NestsPrinter(ArrayCode(read_kernel(function), threads))
+    printer = NestsPrinter(ArrayCode(function.kernel, threads))
     scope = {"np": np, "special": special, "parallel": parallel}
     exec(printer.source(), scope)
     results = [(v.shape, v.dtype) for v in printer.kernel.results]

@@ -14,8 +14,8 @@ from hybridc import random
 from hybridc.compile.pipeline import context
 from hybridc.ir import spec
 from hybridc.ir.concatenated import strided_arrays
-from hybridc.ir.kernels.kernel_text import read_kernel
-from hybridc.ir.structured import VIEWS, is_host, kernels, loop_sizes, places_of
+from hybridc.ir.kernels.kernel_module import kernel_functions
+from hybridc.ir.structured import VIEWS, loop_sizes, places_of
 from hybridc.lower.numpy.emit_module import emit_python_program
 from hybridc.runtime.executable import PythonExecutable
 from hybridc.tools.check_op.check_compiled import _EXTRA
@@ -97,14 +97,12 @@ def planned(module, donated=()):
     """Each operation a kernel of its own, its memory planned and the plan verified, in this very module."""
     outline(module)
     strided = strided_arrays(module)
-    for name, kernel in kernels(module).items():
-        if not is_host(kernel):
-            views = sorted({i for call in strided.get(name, ()) for i in call})
-            kernel.attributes["hybrid.scratch"] = IntegerAttr(
-                ArrayCode(read_kernel(kernel), 2, frozenset(views)).bytes, i64
-            )
-            if views:
-                kernel.attributes["hybrid.strided"] = DenseArrayBase.from_list(i64, views)
+    for name, function in kernel_functions(module).items():
+        views = sorted({i for call in strided.get(name, ()) for i in call})
+        scratch = ArrayCode(function.kernel, 2, frozenset(views)).bytes
+        function.attributes["hybrid.scratch"] = IntegerAttr(scratch, i64)
+        if views:
+            function.attributes["hybrid.strided"] = DenseArrayBase.from_list(i64, views)
     for function in module.ops:
         if function.sym_visibility is None and donated:
             function.attributes["hybrid.donated"] = DenseArrayBase.from_list(i64, donated)

@@ -10,6 +10,7 @@ from xdsl.ir import Block, Operation, Region
 from xdsl.ir.affine import AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from hybridc.ir.kernels.kernel_module import recognise_kernels
 from hybridc.ir.structured import (
     VIEWS,
     dtype_of,
@@ -43,6 +44,7 @@ def outline(module):
             if op.results and not any(r.uses for r in op.results) and not isinstance(op, func.CallOp):
                 op.detach()
                 op.erase()
+    recognise_kernels(module)
     return module
 
 

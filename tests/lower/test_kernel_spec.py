@@ -12,6 +12,7 @@ from hybridc.compile import pipeline
 from hybridc.errors import VerifyError
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir import spec
+from hybridc.ir.kernels.kernel_module import recognise_kernels
 from tests.lower.llvm.guarded import run_passes
 
 assert mx.nd  # importing it registers the operators
@@ -48,7 +49,9 @@ def kernel(domains=DOMAIN, axes=AXES, inside=""):
 
 
 def check(level, text):
-    spec.check_level(Parser(pipeline.context(), text).parse_module(), level, "this")
+    module = Parser(pipeline.context(), text).parse_module()
+    recognise_kernels(module)
+    spec.check_level(module, level, "this")
 
 
 CALL = f"""
@@ -103,6 +106,8 @@ def test_what_is_right_passes():
             ),
             "a loop nest has more than one contraction",
         ),
+        (f"func.func private @k{SIGN} {{ func.return %x : tensor<2x3xf32> }}",
+         "a function with a body is a kernel, whose iteration spaces are in hybrid.domains"),
         (f"func.func private @k{SIGN} {{ %y = math.exp %x : tensor<2x3xf32>\nfunc.return %y : tensor<2x3xf32> }}",
          "a function holds linalg ops, constants and empty tensors"),
     ],

@@ -10,8 +10,9 @@ from xdsl.dialects.builtin import ModuleOp
 import hybridc as mx
 from hybridc.gluon import nn, rnn
 from hybridc.ir.kernels.kernel import KernelValue
-from hybridc.ir.kernels.kernel_text import function_of, read_kernel
-from hybridc.ir.structured import is_host, kernels, shape_of
+from hybridc.ir.kernels.kernel_module import KernelFunction, kernel_functions
+from hybridc.ir.kernels.kernel_text import read_kernel
+from hybridc.ir.structured import shape_of
 from tests.lower.evaluate import Evaluator
 from tests.lower.kernels import parse
 from tests.lower.write_kernel import kernels as random_kernels
@@ -22,8 +23,8 @@ from tests.slices import tries
 @given(text=random_kernels())
 def test_the_function_of_a_kernel_that_was_read_computes_the_same(text):
     module = parse(text)
-    (function,) = kernels(module).values()
-    written = function_of(read_kernel(function))
+    (function,) = kernel_functions(module).values()
+    written = KernelFunction.of(function.kernel)
     rng = np.random.default_rng(0)
     arrays = [rng.uniform(-2, 2, shape_of(a)) for a in function.body.block.args]
     got, want = (Evaluator(m).call("kernel", *arrays) for m in (ModuleOp([written]), module))
@@ -62,11 +63,11 @@ def test_kernels_of_networks_are_read_as_they_were_written(name, target):
     net.initialize()
     net(x)
     module = net.trace(x).optimize().form(target).module
-    functions = [f for f in kernels(module).values() if not is_host(f)]
+    functions = kernel_functions(module).values()
     assert functions
     for function in functions:
         kernel = read_kernel(function)
-        written = function_of(kernel)
+        written = KernelFunction.of(kernel)
         assert read_kernel(written).key == kernel.key
         assert str(written) == str(function)
         ModuleOp([written]).verify()
@@ -74,8 +75,8 @@ def test_kernels_of_networks_are_read_as_they_were_written(name, target):
 
 def test_a_kernel_at_other_sizes_is_the_same_one():
     net = nn.HybridLambda("softmax")
-    (function,) = kernels(net.trace(mx.nd.ones((9, 33))).optimize().form("llvm").module).values()
-    kernel = read_kernel(function)
+    (function,) = kernel_functions(net.trace(mx.nd.ones((9, 33))).optimize().form("llvm").module).values()
+    kernel = function.kernel
     other = kernel.at(lambda n: 2 * n if n > 1 else n, [(0,)])
     assert other.identity is kernel.identity
     assert {*other.values} == {*kernel.values}

@@ -17,6 +17,7 @@ from hybridc.compile.targets import target_named
 from hybridc.errors import VerifyError
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir import spec
+from hybridc.ir.kernels.kernel_module import recognise_kernels
 from hybridc.ir.values import functions
 from hybridc.transforms.memory.plan_memory import PlanMemory
 from hybridc.transforms.memory.verify_plan import VerifyPlan
@@ -103,7 +104,9 @@ func.func private @first(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {{
   %y = math.exp %x : tensor<4x4xf32>
   func.return %y : tensor<4x4xf32>
 }}
-func.func private @k(%x: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {{hybrid.inplace = array<i64: 0, 0>}} {{
+func.func private @k(%x: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {{
+  hybrid.domains = [array<i64: 4, 4>, array<i64: 4, 4>], hybrid.inplace = array<i64: 0, 0>
+}} {{
   %e = tensor.empty() : tensor<4x4xf32>
   {body}
   func.return %r : tensor<4x4xf32>
@@ -112,7 +115,8 @@ func.func private @k(%x: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {{hybrid
 ROWS, COLUMNS = "affine_map<(i, j) -> (i, j)>", "affine_map<(i, j) -> (j, i)>"
 
 
-def generic(name, read, types="f32", attributes=""):
+def generic(name, read, types="f32", nest=0):
+    attributes = f"attrs = {{hybrid.loop_nest = {nest} : i64, hybrid.axes = array<i64: 0, 1>}}"
     return (
         f'%{name} = linalg.generic {{indexing_maps = [{read}, {ROWS}], iterator_types = ["parallel", "parallel"]}} '
         f"ins(%x : tensor<4x4xf32>) outs(%e : tensor<4x4xf32>) {attributes} {{\n"
@@ -121,14 +125,13 @@ def generic(name, read, types="f32", attributes=""):
 
 
 def module_of(body):
-    return Parser(pipeline.context(), KERNEL.format(body=body)).parse_module()
+    module = Parser(pipeline.context(), KERNEL.format(body=body)).parse_module()
+    recognise_kernels(module)
+    return module
 
 
 def test_a_kernel_that_may_write_in_place():
     RUN(Context(), module_of(generic("r", ROWS)))
-
-
-LATER = "attrs = {hybrid.loop_nest = 1 : i64, hybrid.axes = array<i64: 0, 1>}"
 
 
 @pytest.mark.parametrize(
@@ -136,9 +139,9 @@ LATER = "attrs = {hybrid.loop_nest = 1 : i64, hybrid.axes = array<i64: 0, 1>}"
     [
         (generic("r", COLUMNS), "it reads other elements of it than it writes"),
         (generic("r", ROWS) + "\n" + generic("s", COLUMNS), "it reads other elements of it than it writes"),
-        (generic("r", ROWS) + "\n" + generic("s", ROWS, attributes=LATER), "it reads other elements of it afterwards"),
-        ("%r = linalg.matmul ins(%x, %x : tensor<4x4xf32>, tensor<4x4xf32>) outs(%e : tensor<4x4xf32>) "
-         "-> tensor<4x4xf32>", "it sums into the result while it reads"),
+        (generic("r", ROWS) + "\n" + generic("s", ROWS, nest=1), "it reads other elements of it afterwards"),
+        ("%r = linalg.matmul {hybrid.axes = array<i64: 0, 1, -1>} ins(%x, %x : tensor<4x4xf32>, tensor<4x4xf32>) "
+         "outs(%e : tensor<4x4xf32>) -> tensor<4x4xf32>", "it sums into the result while it reads"),
     ],
 )  # fmt: skip
 def test_a_kernel_that_may_not(body, why):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
 from xdsl.dialects import builtin
@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
     IntAttr,
     IntegerAttr,
     IntegerType,
+    LocationAttr,
     NameLoc,
     NoneAttr,
     NoneType,
@@ -464,7 +465,14 @@ def _location(location: Attribute) -> Location | None:
     return None
 
 
-def fused_location(ops: Iterable[Operation]) -> Any:
+class Located(Protocol):
+    """An operation, or what one is made of."""
+
+    @property
+    def location(self) -> LocationAttr: ...
+
+
+def fused_location(ops: Iterable[Located]) -> Any:
     """The fused location of an operation that replaces several."""
     several = tuple(dict.fromkeys(op.location for op in ops))
     return several[0] if len(several) == 1 else FusedLoc(several, NoneAttr())

@@ -26,10 +26,15 @@ class _Sizes(bytes):
 def integer_array(numbers: Sequence[int]) -> DenseArrayBase[IntegerType]:
     """The attribute ``array<i64: …>``"""
     if not any(is_size(n) for n in numbers):
-        return DenseArrayBase.from_list(i64, numbers)
+        return _plain(tuple(numbers))
     data = _Sizes(i64.pack([DYNAMIC_INDEX if is_size(n) else n for n in numbers]))
     data.numbers = tuple(numbers)
     return DenseArrayBase(i64, BytesAttr(data))
+
+
+@functools.lru_cache(4096)
+def _plain(numbers: tuple[int, ...]) -> DenseArrayBase[IntegerType]:
+    return DenseArrayBase.from_list(i64, numbers)
 
 
 @functools.lru_cache(4096)

@@ -44,7 +44,7 @@ class Note(Generic[T]):
     @staticmethod
     def integers(name: str) -> Note[Integers]:
         """Integers: ``array<i64: 3, 4>``."""
-        return Note(name, integers_of, lambda integers: _write_integers(tuple(integers)), ())
+        return Note(name, integers_of, lambda integers: integer_array(tuple(integers)), ())
 
     @staticmethod
     def pairs(name: str) -> Note[Pairs]:
@@ -105,18 +105,13 @@ def _read_integer(attribute: IntegerAttr[Any]) -> int:
     return attribute.value.data
 
 
-@functools.lru_cache(1024)
-def _write_integers(integers: Integers) -> Attribute:
-    return integer_array(integers)
-
-
 def _read_pairs(attribute: Any) -> Pairs:
     integers = integers_of(attribute)
     return tuple(zip(integers[::2], integers[1::2], strict=True))
 
 
 def _write_pairs(pairs: Sequence[tuple[int, int]]) -> Attribute:
-    return _write_integers(tuple([index for pair in pairs for index in pair]))
+    return integer_array([index for pair in pairs for index in pair])
 
 
 def _read_lists(attribute: ArrayAttr[Any]) -> tuple[Integers, ...]:

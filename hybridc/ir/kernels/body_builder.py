@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
 
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute
 
 from hybridc.dtypes import DType, element_kind
 from hybridc.ir.kernels.kernel import CONSTANT, EXTRACT, INDEX, BodyArgument, BodyOp, BodyValue, ScalarBody
-from hybridc.ir.structured_builder import INT64, Element, ScalarSteps, number_attribute
+from hybridc.ir.structured import scalar_of
+from hybridc.ir.structured_builder import INT64, Element, ScalarSteps
 
 
 class BodyBuilder(ScalarSteps[BodyValue]):
@@ -20,29 +20,15 @@ class BodyBuilder(ScalarSteps[BodyValue]):
         self.kinds = [element_kind(dtype) for dtype in dtypes]
         self.steps: list[BodyOp] = []
 
-    def add_op(
-        self,
-        cls: type[Operation],
-        operands: Sequence[BodyValue],
-        kind: Attribute,
-        properties: dict[str, Attribute] | None = None,
-    ) -> BodyValue:
-        return self._named(cls.name, operands, kind)
-
-    def _named(self, op: str, operands: Sequence[BodyValue], kind: Attribute) -> BodyValue:
+    def named(self, op: str, operands: Sequence[BodyValue], kind: Attribute) -> BodyValue:
         return self._add(BodyOp(op, tuple(operands), str(kind)))
+
+    def number(self, attribute: Attribute, kind: Attribute) -> BodyValue:
+        return self._add(BodyOp(CONSTANT, (), str(kind), scalar_of(attribute)))
 
     def _add(self, step: BodyOp) -> BodyOp:
         self.steps.append(step)
         return step
-
-    def constant(self, value: Any, dtype: DType) -> Element[BodyValue]:
-        """A constant."""
-        key, kind = (repr(value), dtype), element_kind(dtype)
-        if key not in self.constants:
-            scalar = cast(Any, number_attribute(value, dtype)).value.data
-            self.constants[key] = self._add(BodyOp(CONSTANT, (), kind, bool(scalar) if kind == "i1" else scalar))
-        return Element(self, self.constants[key], dtype, constant=value)
 
     def index_of(self, loop: int) -> Element[BodyValue]:
         """The index of a loop."""

@@ -2,8 +2,8 @@
 
 A kernel's *loop nests* run one after the other; each is a list of ops over one *iteration space* (domain), whose axes
 are all the loops there are. The reduction loops of a contraction have no axis; they are numbered from the rank of the
-iteration space on. A kernel prints as a function of linalg ops, and is read from one
-(:mod:`hybridc.ir.kernels.kernel_text`).
+iteration space on. In a module an operation holds a kernel (:mod:`hybridc.ir.kernels.kernel_module`); it prints as a
+function of linalg ops, and is read from one (:mod:`hybridc.ir.kernels.kernel_text`).
 """
 
 from __future__ import annotations
@@ -460,9 +460,14 @@ def assembled(
     for v in (*arguments, *inner):
         if v not in of:
             of[v] = v.moved(len(of), v.shape)
-    placed = [(domain, tuple([s.with_values(of) for s in ops])) for domain, ops in nests]
-    whole = tuple([LoopNest(domain, ops, grid_of(domain, ops), position=i) for i, (domain, ops) in enumerate(placed)])
-    return Kernel(name, [of[v] for v in arguments], [of[v] for v in results], whole, grid, of_panels=of_panels)
+    placed = loop_nests([(domain, [s.with_values(of) for s in ops]) for domain, ops in nests])
+    return Kernel(name, [of[v] for v in arguments], [of[v] for v in results], placed, grid, of_panels=of_panels)
+
+
+def loop_nests(parts: Sequence[tuple[Shape, Sequence[KernelOp]]], varying: Sequence[Axes] = ()) -> tuple[LoopNest, ...]:
+    """The loop nests of ops over domains, one after the other; of each the axes may be known that vary."""
+    pairs = enumerate(zip(parts, varying or ((),) * len(parts), strict=True))
+    return tuple([LoopNest(domain, tuple(ops), grid_of(domain, ops), axes, i) for i, ((domain, ops), axes) in pairs])
 
 
 def grid_of(domain: Shape, kernel_ops: Sequence[KernelOp]) -> int:

@@ -12,19 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
-from weakref import WeakKeyDictionary
 
 from xdsl.dialects import arith, func, tensor
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FunctionType, IndexType, IntegerAttr, i64
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IndexType, IntegerAttr, i64
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 
 from hybridc.dialects.mlir.graph_notes import OPERATOR
-from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.mlir.new_op import new_op
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import DType
+from hybridc.errors import VerifyError
 from hybridc.ground.cached import by_identity
 from hybridc.ir.kernels.kernel import (
     CONSTANT,
@@ -37,23 +36,23 @@ from hybridc.ir.kernels.kernel import (
     Kernel,
     KernelOp,
     KernelValue,
-    LoopNest,
     Matrix,
     Read,
     ScalarBody,
     affine_read,
-    grid_of,
+    loop_nests,
 )
 from hybridc.ir.kernels.kernel_notes import ATTENTION, AXES, DOMAINS, GRID, LOOP_NEST, PANELS, VARYING
 from hybridc.ir.scalars import Number
 from hybridc.ir.structured import (
     affine_operands,
+    body_fault,
     dtype_of,
     is_scaffold,
-    note_dtypes,
     number_of,
     numbers_in,
     places_of,
+    scalar_of,
     shape_of,
 )
 from hybridc.ir.structured_builder import (
@@ -68,19 +67,6 @@ from hybridc.ir.structured_builder import (
     structured_type,
 )
 
-# The kernels of which functions were written. Nothing changes these functions but for their sizes and notes.
-_WRITTEN: WeakKeyDictionary[func.FuncOp, Kernel] = WeakKeyDictionary()
-
-
-def kernel_of(function: func.FuncOp) -> Kernel:
-    """The kernel of which a function was written, or else that it is."""
-    return _WRITTEN.get(function) or read_kernel(function)
-
-
-def give_kernel(function: func.FuncOp, kernel: Kernel) -> None:
-    """Say of which kernel a function is written: the same one as before, at other sizes."""
-    _WRITTEN[function] = kernel
-
 
 def read_kernel(function: func.FuncOp) -> Kernel:
     """The kernel that a function is."""
@@ -90,11 +76,11 @@ def read_kernel(function: func.FuncOp) -> Kernel:
     kernel_ops: list[list[KernelOp]] = [[] for _ in domains]
     for op in function.body.block.ops:
         if not is_scaffold(op) and not isinstance(op, func.ReturnOp):
+            if (why := body_fault(op)) is not None:
+                raise VerifyError(f"kernel @{function.sym_name.data}: {why}")
             at = LOOP_NEST.of(op)
             kernel_ops[at].append(reader.kernel_op(op, AXES.of(op), domains[at]))
-    varying = VARYING.of(function) or ((),) * len(domains)
-    parts = zip(domains, kernel_ops, varying, strict=True)
-    nests = tuple([LoopNest(d, tuple(s), grid_of(d, s), v, i) for i, (d, s, v) in enumerate(parts)])
+    nests = loop_nests([*zip(domains, kernel_ops, strict=True)], VARYING.of(function))
     end = function.body.block.last_op
     assert isinstance(end, func.ReturnOp)
     results = [reader.value(v) for v in end.arguments]
@@ -114,8 +100,7 @@ def kernel_of_ops(
     """
     reader = _OpReader()
     arguments = [reader.value(v) for v in inputs]
-    read = [(domain, tuple([reader.kernel_op(op, a, domain) for op, a in axes.items()])) for domain, axes in nests]
-    parts = tuple([LoopNest(domain, ops, grid_of(domain, ops), position=i) for i, (domain, ops) in enumerate(read)])
+    parts = loop_nests([(d, [reader.kernel_op(op, a, d) for op, a in axes.items()]) for d, axes in nests])
     return Kernel(name, arguments, [reader.value(v) for v in outputs], parts)
 
 
@@ -161,23 +146,6 @@ class _OpReader:
         return KernelOp(
             kind, body, reads, result, loops, kept, reduced, combine, start, tables, operator, op.location
         )  # fmt: skip
-
-
-class AnalysedKernels:
-    """The kernels of a module; each is read once."""
-
-    def __init__(self) -> None:
-        self._kernels: dict[func.FuncOp, Kernel] = {}
-
-    def resized(self) -> None:
-        """Kernels have other sizes from now on; all else about them is the same."""
-        self._kernels.clear()
-
-    def kernel(self, function: func.FuncOp) -> Kernel:
-        """The kernel that a function is."""
-        if function not in self._kernels:
-            self._kernels[function] = kernel_of(function)
-        return self._kernels[function]
 
 
 def matrix_of(value: SSAValue) -> Matrix | None:
@@ -236,9 +204,8 @@ def _body(block: Block, tables: dict[SSAValue, int]) -> ScalarBody:
 
 
 def _constant(value: SSAValue) -> BodyOp:
-    kind, constant = _kind(value), number_of(value)
-    assert constant is not None, f"{value} is no constant number"
-    return BodyOp(CONSTANT, (), kind, bool(constant) if kind == "i1" else constant)
+    assert isinstance(value.owner, arith.ConstantOp), f"{value} is no constant number"
+    return BodyOp(CONSTANT, (), _kind(value), scalar_of(value.owner.value))
 
 
 def _kind(value: SSAValue) -> str:
@@ -253,8 +220,8 @@ def _type_name(kind: Attribute) -> str:
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def function_of(kernel: Kernel) -> func.FuncOp:
-    """The function that a kernel prints as."""
+def write_region(kernel: Kernel) -> Region:
+    """The body of the function that a kernel prints as."""
     block = Block(arg_types=[structured_type(v.shape, v.dtype) for v in kernel.arguments])
     writer = _KernelWriter(Builder(block), dict(zip(kernel.arguments, block.args, strict=True)))
     for nest in kernel.nests:
@@ -262,20 +229,8 @@ def function_of(kernel: Kernel) -> func.FuncOp:
             op = writer.op(kernel_op, len(nest.domain))
             if nest.position:
                 LOOP_NEST.put(op, nest.position)
-    results = [writer.value(v) for v in kernel.results]
-    block.add_op(func.ReturnOp(*results))
-    kind = FunctionType.from_lists([a.type for a in block.args], [v.type for v in results])
-    function = func.FuncOp(kernel.name, kind, Region(block), visibility="private")
-    DOMAINS.put(function, [nest.domain for nest in kernel.nests])
-    if any(nest.varying for nest in kernel.nests):
-        VARYING.put(function, [nest.varying for nest in kernel.nests])
-    for note, value in ((GRID, kernel.grid), (ATTENTION, kernel.attention), (PANELS, kernel.of_panels)):
-        if value:
-            note.put(function, value)
-    note_dtypes(function, [v.dtype for v in (*kernel.arguments, *kernel.results)])
-    function.location = fused_location([cast(Operation, writer.values[s.result].owner) for s in kernel.ops])
-    give_kernel(function, kernel)
-    return function
+    block.add_op(func.ReturnOp(*[writer.value(v) for v in kernel.results]))
+    return Region(block)
 
 
 class _KernelWriter:

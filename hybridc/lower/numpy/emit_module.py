@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import keyword
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,8 +35,8 @@ from hybridc.dtypes import kind_of
 from hybridc.ground.buffers import SMALLEST
 from hybridc.ground.location import Location
 from hybridc.ground.quoting import one_line, required_name
+from hybridc.ir.kernels.kernel_module import KernelFunction
 from hybridc.ir.kernels.kernel_notes import STRIDED
-from hybridc.ir.kernels.kernel_text import kernel_of
 from hybridc.ir.planned import Program
 from hybridc.ir.structured import arrays_of, handwritten_kernel, numbers_in
 from hybridc.ir.values import volume
@@ -246,10 +245,10 @@ class _ModuleEmitter(ProgramEmitter):
     def poisoned(self, place: Bytes) -> None:
         self.body.append(f"arena[{place[0]}:{place[1]}] = 255")
 
-    def kernel(self, op: LaunchOp, function: func.FuncOp) -> None:
+    def kernel(self, op: LaunchOp, function: KernelFunction) -> None:
         name = function.sym_name.data
         if name not in self.printers:
-            code = self.codes.of(kernel_of(function), STRIDED.of(function), UPDATES.of(function))
+            code = self.codes.of(function.kernel, STRIDED.of(function), UPDATES.of(function))
             self.printers[name] = printer_of(code)
             self.program.functions[name] = self._function(name, self.printers[name])
         available = 0 if op.scratch is None else volume(hybrid_shape(op.scratch))
@@ -261,9 +260,6 @@ class _ModuleEmitter(ProgramEmitter):
         called = self.program.functions[name]
         where = location_of(op) if called != name else None  # else the function itself tells
         self.body.append(f"{called}({', '.join(arguments)}){comment(where)}")
-
-    def operators(self, function: func.FuncOp) -> Sequence[str]:
-        return self.printers[function.sym_name.data].kernel.operators
 
     def _function(self, name: str, printer: KernelPrinter) -> str:
         """The name of the function of a kernel: another kernel's, if that does the same."""

@@ -15,9 +15,9 @@ from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.ground.sizes import row_major
 from hybridc.ir.concatenated import MovedArrays, strided_arrays
 from hybridc.ir.kernels.kernel import Kernel
+from hybridc.ir.kernels.kernel_module import kernel_functions
 from hybridc.ir.kernels.kernel_notes import INPLACE, SCRATCH, STRIDED
 from hybridc.ir.planned import Strides
-from hybridc.ir.structured import is_host, kernels
 
 
 class KernelCacheInterface(Protocol):
@@ -30,10 +30,6 @@ class KernelCacheInterface(Protocol):
 
     def resized(self) -> None:
         """Drop all code that depends on sizes: those of the kernels have changed."""
-        ...
-
-    def kernel(self, function: func.FuncOp) -> Kernel:
-        """The analysis of a kernel."""
         ...
 
     def of(self, kernel: Kernel, strides: Mapping[int, Strides], inplace: Sequence[tuple[int, int]]) -> Any:
@@ -73,10 +69,8 @@ class ChooseCode(ModulePass):
         kernel_cache = self.kernel_cache
         kernel_cache.resized()
         strided = strided_arrays(op, self.moved)
-        for name, function in kernels(op).items():
-            if is_host(function):
-                continue
-            kernel = kernel_cache.kernel(function)
+        for name, function in kernel_functions(op).items():
+            kernel = function.kernel
             calls = strided.get(name, [])
             views = sorted({i for call in calls for i in call})
             SCRATCH.put(function, _scratch(kernel, kernel_cache, views, calls))

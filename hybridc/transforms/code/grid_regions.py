@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from xdsl.dialects.func import FuncOp
-
 from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.machine import NOMINAL
@@ -35,8 +33,6 @@ class TileKernelCache(Protocol):
     def tiles(
         self, kernel: Kernel, nests: Sequence[LoopNest], tile: Shape
     ) -> tuple[list[TileKernel], TileKernelCache]: ...
-
-    def kernel(self, function: FuncOp) -> Kernel: ...
 
     def of(
         self, kernel: Kernel, strides: Mapping[int, Strides], inplace: Sequence[tuple[int, int]] = ()

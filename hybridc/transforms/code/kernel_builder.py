@@ -7,12 +7,11 @@ import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType, i64
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute
 
 from hybridc.dialects.handwritten import ArraySpec, LoopKernel
 from hybridc.dialects.operator_attribute import Shape
@@ -21,7 +20,8 @@ from hybridc.errors import CustomOpError
 from hybridc.ground.machine import CHUNKS, machine
 from hybridc.ground.nesting import as_list
 from hybridc.ir.costs import copy_time, sharing
-from hybridc.ir.structured_builder import Element, ScalarSteps, number_attribute, signless
+from hybridc.ir.structured import scalar_of
+from hybridc.ir.structured_builder import Element, ScalarSteps, signless
 from hybridc.ir.tiles.tile_program import (
     Factor,
     Statement,
@@ -86,44 +86,31 @@ class KernelBuilder(ScalarSteps[str]):
         self.statements.append(cls(name, *fields))
         return name
 
-    def _named(self, op: str, operands: Sequence[str], kind: Attribute) -> str:
+    def named(self, op: str, operands: Sequence[str], kind: Attribute) -> str:
         return self.value(TileMap, op, tuple(operands), _text(kind))
 
-    def add_op(
-        self,
-        cls: type[Operation],
-        operands: Sequence[str],
-        kind: Attribute,
-        properties: dict[str, Attribute] | None = None,
-    ) -> str:
-        return self._named(cls.name, operands, kind)
-
-    def constant(self, value: Any, dtype: DType) -> _Element:
-        """A constant."""
-        key = (repr(value), dtype)
-        if key not in self.constants:
-            scalar, kind = cast(Any, number_attribute(value, dtype)).value.data, element_kind(dtype)
-            name = self.constants[key] = self.name()
-            self.first.append(TileConstant(name, bool(scalar) if kind == "i1" else scalar, kind))
-        return Element(self, self.constants[key], dtype, constant=value)
+    def number(self, attribute: Attribute, kind: Attribute) -> str:
+        name = self.name()
+        self.first.append(TileConstant(name, scalar_of(attribute), _text(kind)))
+        return name
 
     # --- bits ----------------------------------------------------------------------------------------------
 
     def xor(self, x: _Element, y: _Element) -> _Element:
         """Bitwise exclusive or of two integers of one dtype."""
-        return Element(self, self.add_op(arith.XOrIOp, [x.value, y.value], signless(x.dtype)), x.dtype)
+        return Element(self, self.named("arith.xori", [x.value, y.value], signless(x.dtype)), x.dtype)
 
     def shift_right(self, x: _Element, count: Any) -> _Element:
         """Logical right shift of an integer."""
         by = self.convert(count, x.dtype)
-        return Element(self, self.add_op(arith.ShRUIOp, [x.value, by.value], signless(x.dtype)), x.dtype)
+        return Element(self, self.named("arith.shrui", [x.value, by.value], signless(x.dtype)), x.dtype)
 
     def wide_product(self, x: _Element, y: _Element) -> tuple[_Element, _Element]:
         """The high and the low 64 bits of the product of two uint64."""
-        product = self._named("arith.muli", [self.add_op(arith.ExtUIOp, [v.value], _WIDE) for v in (x, y)], _WIDE)
-        half = self.add_op(arith.ExtUIOp, [self.constant(64, UINT64).value], _WIDE)
-        parts = [self.add_op(arith.ShRUIOp, [product, half], _WIDE), product]
-        upper, lower = [Element(self, self.add_op(arith.TruncIOp, [v], i64), UINT64) for v in parts]
+        product = self.named("arith.muli", [self.named("arith.extui", [v.value], _WIDE) for v in (x, y)], _WIDE)
+        half = self.named("arith.extui", [self.constant(64, UINT64).value], _WIDE)
+        parts = [self.named("arith.shrui", [product, half], _WIDE), product]
+        upper, lower = [Element(self, self.named("arith.trunci", [v], i64), UINT64) for v in parts]
         return upper, lower
 
     # --- memory --------------------------------------------------------------------------------------------
@@ -150,7 +137,7 @@ class KernelBuilder(ScalarSteps[str]):
 
     def index_element(self, name: str) -> _Element:
         """An index as an element."""
-        return Element(self, self.add_op(arith.IndexCastOp, [name], i64), INT64, name)
+        return Element(self, self.named("arith.index_cast", [name], i64), INT64, name)
 
     def loop(self, low: Any, high: Any, body: Callable[..., Any], *starts: _Element) -> Any:
         """A loop of ``body(i, *carried)``; returns the final carried values, one value or a tuple."""

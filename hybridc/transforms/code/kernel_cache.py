@@ -12,7 +12,6 @@ from hybridc.dialects.handwritten import ArraySpec, LoopKernel
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.ir.kernels.grid_kernel import TileKernel, tile_kernels
 from hybridc.ir.kernels.kernel import Kernel, LoopNest
-from hybridc.ir.kernels.kernel_text import AnalysedKernels
 from hybridc.ir.planned import SlotView
 from hybridc.transforms.code.alternatives import CodeRequest, choose_code
 from hybridc.transforms.code.choose_matmul import is_contraction_kernel
@@ -29,15 +28,14 @@ def code_of(
     return KernelCache(target).of(kernel, strides, inplace)
 
 
-class KernelCache(AnalysedKernels):
-    """The compiled kernels of a module: each is analysed once, and has its regions made once for equal calls.
+class KernelCache:
+    """The compiled kernels of a module: each has its regions made once for equal calls.
 
     What does not depend on sizes is reused when these change. ``ahead``: the
     target compiles kernels from when their code is known on.
     """
 
     def __init__(self, target: LoopTarget) -> None:
-        super().__init__()
         self.target = target
         self.ahead = False
         self._started: list[Any] = []
@@ -53,7 +51,6 @@ class KernelCache(AnalysedKernels):
 
     def resized(self) -> None:
         """Invalidate what depends on sizes: kernels have other ones from now on."""
-        super().resized()
         self._fitting.clear()
         self._made.clear()
         self._started.clear()

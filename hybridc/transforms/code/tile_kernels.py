@@ -13,9 +13,10 @@ from xdsl.passes import ModulePass
 
 from hybridc.dialects.mlir.graph_notes import DONATED, UPDATES
 from hybridc.ir.concatenated import strided_arrays
+from hybridc.ir.kernels.kernel_module import kernel_functions
 from hybridc.ir.kernels.kernel_notes import INPLACE, SCRATCH, STRIDED, THREADS
-from hybridc.ir.kernels.kernel_text import kernel_of
-from hybridc.ir.structured import is_host, kernels, root
+from hybridc.ir.structured import root
+from hybridc.ir.values import functions
 from hybridc.transforms.code.array_code import ArrayCodes
 
 
@@ -37,13 +38,11 @@ class TileKernels(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         codes = ArrayCodes(self.threads) if self.codes is None else self.codes
         strided, updates = strided_arrays(op), updating_results(op)
-        for name, kernel in kernels(op).items():
-            if is_host(kernel):
-                continue
+        for name, kernel in kernel_functions(op).items():
             if name in updates:
                 UPDATES.put(kernel, sorted(updates[name]))
             views = {i for call in strided.get(name, ()) for i in call}
-            code = codes.of(kernel_of(kernel), sorted(views), sorted(updates.get(name, ())))
+            code = codes.of(kernel.kernel, sorted(views), sorted(updates.get(name, ())))
             SCRATCH.put(kernel, code.bytes)
             THREADS.put(kernel, code.threads)
             INPLACE.put(kernel, code.inplace_pairs())
@@ -54,8 +53,8 @@ class TileKernels(ModulePass):
 def updating_results(module: ModuleOp) -> dict[str, set[int]]:
     """For each function the results that, in some call, an argument of this call is donated for."""
     updating: dict[str, set[int]] = {}
-    for function in module.ops:
-        if not isinstance(function, func.FuncOp) or is_host(function):
+    for function in functions(module):
+        if function.sym_visibility is not None:
             continue
         block = function.body.block
         for argument, out in DONATED.of(function):

@@ -59,7 +59,7 @@ class _Joiner:
 
     def __init__(self, module: KernelModule, vectors: Registers | None) -> None:
         self.module = module
-        self.contractions = {name: k for name, k in module.kernels.items() if _takes_epilogue(k, vectors)}
+        self.contractions = {k.name: k for k in module.kernels if _takes_epilogue(k, vectors)}
         self.joined: dict[tuple[str, str, int], Kernel] = {}
         self.replaced: list[Kernel] = []
 

@@ -40,8 +40,8 @@ class MergeContractions(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         module = KernelModule(op)
         contractions = {
-            name: contraction
-            for name, kernel in module.kernels.items()
+            kernel.name: contraction
+            for kernel in module.kernels
             if (contraction := _row_contraction(kernel)) is not None
         }
         for function in module.callers:

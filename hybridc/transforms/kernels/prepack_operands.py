@@ -76,10 +76,10 @@ class _Packer:
         self.module = module
         self.vectors = vectors
         self.contractions: dict[str, _PrepackedMatmul] = {}
-        for name, kernel in module.kernels.items():
+        for kernel in module.kernels:
             panels = prepacked_of(kernel, vectors)
             if panels is not None:
-                self.contractions[name] = _PrepackedMatmul(kernel, panels)
+                self.contractions[kernel.name] = _PrepackedMatmul(kernel, panels)
         self.products: dict[str, Kernel] = {}  # prepacked matmuls, by the matmuls that they replace
         # Packing kernels, by the first matmul that needs each. Two whose matrices happen to have equal shapes
         # have one each, so that the number of kernels is the same at every batch size.

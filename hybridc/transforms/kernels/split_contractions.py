@@ -26,7 +26,7 @@ class SplitContractions(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         splitter = _Splitter(KernelModule(op))
-        wholes = [kernel for kernel in splitter.module.kernels.values() if _must_split(kernel)]
+        wholes = [kernel for kernel in splitter.module.kernels if _must_split(kernel)]
         split = {kernel.name: splitter.split(kernel) for kernel in wholes}
         for function in splitter.module.callers:
             for call, kernel in splitter.module.calls(function):
@@ -60,7 +60,7 @@ class _Splitter:
     def __init__(self, module: KernelModule) -> None:
         self.module = module
         self.contractions: dict[Any, Kernel] = {}
-        for kernel in module.kernels.values():
+        for kernel in module.kernels:
             if len(kernel.ops) == 1 and kernel.nests[0].contraction is not None:
                 self.contractions.setdefault(kernel.ops[0].key, kernel)
 

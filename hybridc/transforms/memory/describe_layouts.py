@@ -8,7 +8,7 @@ between others transposes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -20,23 +20,15 @@ from hybridc.dialects.mlir.hybrid_rt import AliasOp, LaunchOp, aliased
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.sizes import AffineIndex, Place, row_major
 from hybridc.ir.kernels.kernel import Kernel, KernelValue
-from hybridc.ir.kernels.kernel_text import read_kernel
-from hybridc.ir.structured import is_host, shape_of
+from hybridc.ir.kernels.kernel_module import KernelFunction
+from hybridc.ir.structured import shape_of
 
 LISTED = 3  # so many transposing kernels are named
 
 
-Analysis = Callable[[func.FuncOp], Kernel]
-
-
-def described_layouts(
-    function: func.FuncOp, kernels: Mapping[str, func.FuncOp], analysed: Analysis = read_kernel
-) -> str:
-    """A line on the layouts of a planned function's images; "" if no windows slide over any.
-
-    ``analysed`` gives the analysis of a kernel, where that is known.
-    """
-    return str(layouts_of(function, kernels, analysed) or "")
+def described_layouts(function: func.FuncOp, called: Mapping[str, func.FuncOp]) -> str:
+    """A line on the layouts of a planned function's images; "" if no windows slide over any."""
+    return str(layouts_of(function, called) or "")
 
 
 @dataclass(frozen=True)
@@ -70,13 +62,12 @@ class _Visit(NamedTuple):
     axes: frozenset[int]
 
 
-def layouts_of(
-    function: func.FuncOp, kernels: Mapping[str, func.FuncOp], analysed: Analysis = read_kernel
-) -> Layouts | None:
+def layouts_of(function: func.FuncOp, called: Mapping[str, func.FuncOp]) -> Layouts | None:
     """The layouts of a planned function's images after its preparation; None if no windows slide over any."""
-    launches = [o for o in function.body.block.ops if isinstance(o, LaunchOp) and _is_listed(o, kernels)]
-    known = {name: analysed(kernels[name]) for name in dict.fromkeys(o.kernel.string_value() for o in launches)}
-    if not any(map(_has_windows, known.values())):
+    launches = [op for op in function.body.block.ops if isinstance(op, LaunchOp) and not PREPARATION.of(op)]
+    names = dict.fromkeys(op.kernel.string_value() for op in launches)
+    kernels = {name: f.kernel for name in names if isinstance(f := called[name], KernelFunction)}
+    if not any(map(_has_windows, kernels.values())):
         return None
     layouts = _Layouts(function.sym_name.data == "forward")
     strides: dict[SSAValue, Shape] = {}
@@ -85,17 +76,12 @@ def layouts_of(
             shape = shape_of(op.array)
             seen = op.strides(shape, strides.get(op.array, row_major(shape)))
             strides[op.result] = row_major(shape_of(op.result)) if seen is None else seen
-        if not isinstance(op, LaunchOp) or not _is_listed(op, kernels):
-            continue
-        kernel = known[op.kernel.string_value()]
+        if not isinstance(op, LaunchOp) or PREPARATION.of(op) or op.kernel.string_value() not in kernels:
+            continue  # it is not run at every call, or on the host
+        kernel = kernels[op.kernel.string_value()]
         arrays = dict(zip((*kernel.arguments, *kernel.results), (*op.ins, *op.outs), strict=True))
         layouts.visit(position, kernel, arrays, strides)
     return layouts.settled()
-
-
-def _is_listed(op: LaunchOp, kernels: Mapping[str, func.FuncOp]) -> bool:
-    """Whether a launch runs at every call, and not on the host."""
-    return not PREPARATION.of(op) and not is_host(kernels[op.kernel.string_value()])
 
 
 def _has_windows(kernel: Kernel) -> bool:

@@ -14,19 +14,16 @@ gets the values that it asks for is derived from the types and names of both fun
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import AffineMapAttr, ModuleOp
-from xdsl.dialects.linalg import ops as linalg
-from xdsl.dialects.linalg.attrs import IteratorType
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
-from xdsl.ir.affine import AffineDimExpr
 from xdsl.passes import ModulePass
 
 from hybridc.dialects.mlir.graph_notes import DONATED, DTYPES, OUTPUTS, PREPARATION, ROLES, SAVED
@@ -48,7 +45,8 @@ from hybridc.dialects.operator_attribute import Shape
 from hybridc.errors import VerifyError
 from hybridc.ground.sizes import row_major
 from hybridc.ir import structured
-from hybridc.ir.kernels.kernel_notes import AXES, INPLACE, LOOP_NEST, SCRATCH
+from hybridc.ir.kernels.kernel_module import KernelFunction
+from hybridc.ir.kernels.kernel_notes import INPLACE, SCRATCH
 from hybridc.ir.structured import declared_inplace_pairs
 from hybridc.ir.values import functions
 
@@ -61,8 +59,6 @@ class VerifyPlan(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         kernels = {f.sym_name.data: f for f in functions(op) if f.sym_visibility is not None}
-        for kernel in kernels.values():
-            _check_loops(kernel)
         planned = {f.sym_name.data: f for f in functions(op) if f.sym_visibility is None}
         for function in planned.values():
             _Checker(function, kernels).run()
@@ -350,55 +346,29 @@ class _Checker:
 # --- kernels ------------------------------------------------------------------------------------------------
 
 
-def _keeps(kernel: func.FuncOp, position: int, index: int) -> str | None:
+def _keeps(function: func.FuncOp, position: int, index: int) -> str | None:
     """Why a result must not overwrite an argument, on any target; None if no reason is known."""
-    if not kernel.body.blocks:
-        pairs = declared_inplace_pairs(kernel)
+    if not isinstance(function, KernelFunction):
+        pairs = declared_inplace_pairs(function)
         return None if (position, index) in pairs else f"its operator allows {pairs or 'none'}"
-    block = kernel.body.block
-    end, argument = block.last_op, block.args[position]
-    assert end is not None
-    writer = end.operands[index].owner
-    if argument in end.operands:
+    kernel = function.kernel
+    argument, result = kernel.arguments[position], kernel.results[index]
+    if argument in kernel.results:
         return "it returns that, too"
-    if isinstance(writer, linalg.MatmulOp):
+    ops = [(nest, op) for nest in kernel.nests for op in nest.ops]
+    after = list(itertools.dropwhile(lambda pair: pair[1].result != result, ops))
+    if not after:
+        return None  # it is a constant
+    own, writer = after[0]
+    if writer.kind != "elementwise":
         return "it sums into the result while it reads"
-    if not isinstance(writer, linalg.GenericOp):
-        return None
-    if any(kind.data is not IteratorType.PARALLEL for kind in writer.iterator_types.data):
-        return "it sums into the result while it reads"
-    written = _axes(writer, len(writer.operands) - 1)
-    after = False
-    for op in block.ops:
-        after = after or op is writer
-        later = LOOP_NEST.of(op) > LOOP_NEST.of(writer)
-        if op is end or not (later or (after and LOOP_NEST.of(op) == LOOP_NEST.of(writer))):
-            continue
-        reads = [i for i, v in enumerate(op.operands) if v is argument]
-        inner = op.regions[0].block.walk() if op.regions else ()
-        if any(argument in nested.operands for nested in inner) or (reads and later):
+    for nest, op in after:
+        reads = [r for r in op.reads if r.value == argument]
+        if argument in op.tables or (reads and nest is not own):
             return "it reads other elements of it afterwards"
-        if any(_axes(op, i) != written for i in reads):
+        if any(r.places != writer.axes for r in reads):
             return "it reads other elements of it than it writes"
     return None
-
-
-def _axes(op: Operation, operand: int) -> list[Any]:
-    """The index of each dimension of an operand: axes of the loop nest, or loops where no axes are given."""
-    if not isinstance(op, linalg.GenericOp | linalg.MatmulOp):
-        return list(range(len(_content(op.operands[operand].type)[1])))
-    axes = AXES.of(op)
-    maps: Sequence[AffineMapAttr] = op.get_indexing_maps().data
-    results = maps[operand].data.results
-    return [axes[e.position] if axes and isinstance(e, AffineDimExpr) else str(e) for e in results]
-
-
-def _check_loops(kernel: func.FuncOp) -> None:
-    """Types and bounds that upstream's verifiers leave unchecked."""
-    for op in kernel.body.block.ops if kernel.body.blocks else ():
-        why = structured.body_fault(op) or structured.slice_fault(op)
-        if why is not None:
-            _fail(op, why)
 
 
 # --- the backward -------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from hybridc.compile import pipeline
 from hybridc.errors import VerifyError
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir import spec
+from hybridc.ir.kernels.kernel_module import recognise_kernels
 from hybridc.lower.llvm.emit_steps import emit_native_plan
 from hybridc.lower.llvm.native_target import native_target
 from hybridc.runtime.native_executable import NativeExecutable
@@ -142,8 +143,10 @@ WRONG = {
 @pytest.mark.parametrize("what", WRONG)
 def test_kernels_that_do_not_hold_to_it_are_refused(what):
     text, expected = WRONG[what]
+    module = Parser(pipeline.context(), text).parse_module()
+    recognise_kernels(module)
     with pytest.raises(VerifyError) as error:
-        spec.check_level(Parser(pipeline.context(), text).parse_module(), "kernels", "some-pass")
+        spec.check_level(module, "kernels", "some-pass")
     assert str(error.value) == f"after some-pass: {expected}"
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from hybridc.ground.sizes import row_major
 from hybridc.ir.kernels.kernel import Kernel, KernelOp
-from hybridc.ir.kernels.kernel_text import AnalysedKernels
 from hybridc.ir.loop_nest_plan import LoopNestPlan, inplace_pairs, loop_nests_of, pairs_in
 from hybridc.ir.tiles.block_code import BlockCode
 from hybridc.transforms.code.blocks.block_alternatives import choose_block_code
@@ -20,19 +19,17 @@ Launches = Any
 BlockPrinter = Callable[[BlockCode], Launches]
 
 
-class BlockKernelCache(AnalysedKernels):
-    """The kernels of a module: each is analysed once, and has its code chosen and printed once for equal calls."""
+class BlockKernelCache:
+    """The kernels of a module: each has its code chosen and printed once for equal calls."""
 
     threads = 1
 
     def __init__(self, printer: BlockPrinter) -> None:
-        super().__init__()
         self.printer = printer
         self._made: dict[Any, Launches] = {}
 
     def resized(self) -> None:
         """Kernels have other sizes from now on."""
-        super().resized()
         self._made.clear()
 
     def of(
