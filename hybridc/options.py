@@ -23,6 +23,7 @@ Bytes are a number, or one with a unit: ``512M``, ``1.5 GiB``; units are powers 
 | ``HYBRIDC_WINOGRAD`` | 1 | native convolutions with 3x3 kernels may multiply less and round more; 0: they do not |
 | ``HYBRIDC_ROLL`` | 1 | many equal steps of a Python loop in a forward become one loop; 0: they stay as they are |
 | ``HYBRIDC_CPU`` | host | native code for any processor of a level: ``generic``, ``x86-64-v2``, ``-v3`` or ``-v4`` |
+| ``HYBRIDC_LLVM`` | the fastest | what compiles native code: ``llvmlite``, or the file of a library of LLVM 23 |
 | ``HYBRIDC_MACHINE`` | measured | what threads share follows from costs measured once, or ``nominal`` ones |
 | ``HYBRIDC_GPU`` | auto | GPU arrays are of ``torch``, ``cupy`` or ``cuda``, whichever is there; or ``interpreter`` |
 | ``HYBRIDC_TF32`` | 0 | GPU matmuls of single precision round their operands to 10 bits, for tensor cores |
@@ -76,6 +77,7 @@ class Options:
     winograd: bool = True
     roll: bool = True
     cpu: str = "host"
+    llvm: str = ""
     machine: str = "measured"
     gpu: str = "auto"
     tf32: bool = False
@@ -233,6 +235,7 @@ def read(env: Mapping[str, str]) -> Options:
         winograd=reader.flag("HYBRIDC_WINOGRAD", default=True),
         roll=reader.flag("HYBRIDC_ROLL", default=True),
         cpu=reader.choice("HYBRIDC_CPU", _cpus()),
+        llvm=reader.text("HYBRIDC_LLVM"),
         machine=reader.choice("HYBRIDC_MACHINE", ("measured", "nominal")),
         gpu=reader.choice("HYBRIDC_GPU", ("auto", "torch", "cupy", "cuda", "interpreter")),
         tf32=reader.flag("HYBRIDC_TF32"),

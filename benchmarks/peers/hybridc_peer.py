@@ -22,9 +22,8 @@ class Hybridc(Peer):
         if target == "llvm":
             importlib.import_module("hybridc.runtime.native_executable")
             importlib.import_module("hybridc.lower.llvm.emit_steps")
-            importlib.import_module(
-                "hybridc.lower.llvm.codegen.llvm_c"
-            ).version()  # other frameworks load LLVM at import, too
+            # Other frameworks load LLVM at import, too.
+            importlib.import_module("hybridc.lower.llvm.codegen.llvm").llvm_version()
         from benchmarks import encoder_train, images, loop_workloads, workloads
 
         if target != OPTIONS.target:

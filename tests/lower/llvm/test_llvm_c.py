@@ -1,8 +1,9 @@
-"""LLVM by its C functions: errors are reported, threads compile at once, code runs until its engine is closed."""
+"""LLVM by the C functions of two libraries: errors are reported, threads compile at once, code runs until closed."""
 
 from __future__ import annotations
 
 import ctypes
+import platform
 import subprocess
 import sys
 import threading
@@ -10,7 +11,8 @@ import threading
 import pytest
 from llvmlite import binding
 
-from hybridc.lower.llvm.codegen import llvm_c
+from hybridc.errors import OptionError
+from hybridc.lower.llvm.codegen import llvm, llvm_c
 from hybridc.lower.llvm.codegen import native_function as codegen
 from hybridc.lower.llvm.codegen.object_file import undefined_symbols
 
@@ -27,16 +29,27 @@ define i64 @other(i64 %x) {{
 """
 
 
+@pytest.fixture(autouse=True, params=["llvmlite", ""], ids=["llvmlite", "release"])
+def library(request, monkeypatch):
+    """Each library compiles; the release build is a dependency on Linux and x86-64, and absent elsewhere."""
+    chosen = llvm._chosen(request.param)
+    if not request.param and chosen.name != "release":
+        assert (sys.platform, platform.machine()) != ("linux", "x86_64"), "karellen-llvm-core is not installed"
+        pytest.skip("there is no release build of LLVM for this system")
+    monkeypatch.setattr(llvm, "library", lambda: chosen)
+    return chosen
+
+
 def made(text):
     """The object of a text, and the functions that it lacks."""
-    machine, module = codegen.machine(), llvm_c.LLVMModule(text)
+    machine, module = codegen.machine(), llvm.LLVMModule(text)
     machine.optimise(module)
     return (code := machine.object(module)), undefined_symbols(code)
 
 
 def test_text_that_is_none_is_an_error():
     with pytest.raises(RuntimeError, match="expected top-level entity"):
-        llvm_c.LLVMModule("this is no module")
+        llvm.LLVMModule("this is no module")
 
 
 INVALID = """
@@ -96,7 +109,18 @@ def test_objects_of_one_engine_run_until_it_is_closed():
     assert engine.closed
 
 
-def test_the_host_is_the_one_that_llvmlite_finds():
-    assert llvm_c.host_name() == binding.get_host_cpu_name()
-    assert llvm_c.host_features() == dict(binding.get_host_cpu_features())
-    assert llvm_c.llvm_version() == ".".join(map(str, binding.llvm_version_info))
+def test_the_host_is_the_one_that_llvmlite_finds(library):
+    assert llvm.host_name() == binding.get_host_cpu_name()
+    ours, theirs = llvm.host_features(), dict(binding.get_host_cpu_features())
+    assert {name: ours[name] for name in ours.keys() & theirs.keys()} == {
+        n: theirs[n] for n in ours.keys() & theirs.keys()
+    }
+    assert len(ours.keys() ^ theirs.keys()) < 10  # each version knows some of its own
+    if library.name == "llvmlite":
+        assert llvm.llvm_version() == f"llvmlite {'.'.join(map(str, binding.llvm_version_info))}"
+
+
+def test_a_library_that_is_none_is_an_error_that_names_the_option(tmp_path):
+    (tmp_path / "libLLVM.so").write_text("no library")
+    with pytest.raises(OptionError, match=r"HYBRIDC_LLVM=.*libLLVM.so: this is no library of LLVM"):
+        llvm._chosen(str(tmp_path / "libLLVM.so"))

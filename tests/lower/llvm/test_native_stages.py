@@ -12,7 +12,7 @@ from benchmarks import workloads
 from hybridc.compile import pipeline, stages
 from hybridc.compile.targets import target_named
 from hybridc.ir.values import functions
-from hybridc.lower.llvm.codegen import llvm_c
+from hybridc.lower.llvm.codegen import llvm
 from hybridc.lower.llvm.emit_steps import emit_native_plan
 from hybridc.lower.llvm.native_target import native_target
 from hybridc.trace.tracer import trace_call
@@ -62,7 +62,7 @@ def _check_functions(source, checked):
     assert made, "nothing runs natively"
     for key in made.keys() - checked:
         checked.add(key)
-        llvm_c.LLVMModule(made[key].explain("llvm"))  # LLVM verifies it
+        llvm.LLVMModule(made[key].explain("llvm"))  # LLVM verifies it
 
 
 def _same(module, level, checked):

@@ -13,7 +13,7 @@ import pytest
 import hybridc as mx
 from hybridc import options
 from hybridc.errors import OptionError
-from hybridc.lower.llvm.codegen import llvm_c, processor
+from hybridc.lower.llvm.codegen import llvm, processor
 from hybridc.lower.llvm.codegen import native_function as codegen
 from hybridc.lower.llvm.gemm.vector_registers import registers
 from hybridc.lower.llvm.native_target import native_target
@@ -98,7 +98,7 @@ def test_features_are_those_that_llvm_gives_the_level(monkeypatch, level):
     """LLVM's own definition is the oracle: a feature of the level is an instruction that it can select."""
     choose(monkeypatch, level)
     named, told = (
-        llvm_c.TargetMachine(processor.name(), text, 2).assembly(llvm_c.LLVMModule(_OPERATIONS))
+        llvm.TargetMachine(processor.name(), text, 2).assembly(llvm.LLVMModule(_OPERATIONS))
         for text in ("", processor.features_text())
     )
     assert _instructions(named) == _instructions(told)

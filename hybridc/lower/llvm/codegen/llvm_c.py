@@ -1,4 +1,4 @@
-"""Bindings of LLVM's C API in llvmlite's library: parse, optimise, emit objects, load them.
+"""Bindings of llvmlite's library of LLVM: parse, optimise, emit objects, load them.
 
 llvmlite's Python modules take longer to import than a compiled program takes to load, and let one
 thread at a time into LLVM. Here threads compile in parallel, each a module of its own.
@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import platform
-import weakref
 from collections.abc import Sequence
 from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from pathlib import Path
@@ -18,12 +17,10 @@ from typing import Any
 
 from hybridc.ground.limits import require_address_space
 from hybridc.ground.locks import ForkLock
+from hybridc.lower.llvm.codegen.llvm_library import ADDRESSES, REMEDY, LLVMLibrary
 
 _TEXT: Any = POINTER(c_char_p)  # out parameter of a string
 _NONE = None  # result type void
-# Address space for LLVM, and for one of its compilations: without it LLVM ends the process.
-_ADDRESSES, _COMPILATION = 192 << 20, 64 << 20
-_REMEDY = "leave LLVM out (HYBRIDC_TARGET=numpy)"
 
 # Result and argument types of the functions.
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
@@ -74,23 +71,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
 _LOCK = ForkLock()
 
 
-# --- LLVM and the host -----------------------------------------------------------------------------------------
-
-
-def llvm_version() -> str:
-    """LLVM's version."""
-    version = call("GetVersionInfo")
-    return ".".join(map(str, version.to_bytes(4, "big").lstrip(b"\0")))
-
-
-def host_name() -> str:
-    """LLVM's name of the host CPU."""
-    return _made("GetHostCPUName")
-
-
-def host_features() -> dict[str, bool]:
-    """The host CPU's features by LLVM's names, with whether it has them."""
-    return {feature[1:]: feature[0] == "+" for feature in _made("GetHostCPUFeatures").split(",") if feature}
+# --- symbols ---------------------------------------------------------------------------------------------------
 
 
 def add_symbol(name: str, address: int) -> None:
@@ -106,66 +87,68 @@ def has_symbol(name: str) -> bool:
 # --- from text to object code ----------------------------------------------------------------------------------
 
 
-class LLVMModule:
-    """An LLVM module, for one thread at a time; RuntimeError if its text does not parse."""
+class Llvmlite(LLVMLibrary):
+    """Llvmlite's library, with the passes of ``default<O2>``: it can be given no list of passes."""
 
-    def __init__(self, text: str) -> None:
-        context = call("ContextCreate")
-        weakref.finalize(self, call, "ContextDispose", context).atexit = False
-        self.pointer: int = _parsed(context, text)
-        weakref.finalize(self, call, "DisposeModule", self.pointer).atexit = False  # the last is the first to be called
+    name = "llvmlite"
 
-    def __str__(self) -> str:
-        return _made("PrintModuleToString", self.pointer)
+    def version(self) -> str:
+        return ".".join(map(str, call("GetVersionInfo").to_bytes(4, "big").lstrip(b"\0")))
 
-    def verify(self) -> None:
-        """RuntimeError if the module is invalid."""
+    def host_name(self) -> str:
+        return _made("GetHostCPUName")
+
+    def host_features(self) -> str:
+        return _made("GetHostCPUFeatures")
+
+    def context(self) -> int:
+        return call("ContextCreate")
+
+    def dispose_context(self, context: int) -> None:
+        call("ContextDispose", context)
+
+    def parsed(self, context: int, text: str) -> int:
+        return _parsed(context, text)
+
+    def dispose_module(self, module: int) -> None:
+        call("DisposeModule", module)
+
+    def text(self, module: int) -> str:
+        return _made("PrintModuleToString", module)
+
+    def fault(self, module: int) -> str:
         message = c_char_p()
-        wrong = call("VerifyModule", self.pointer, byref(message))
+        is_wrong = call("VerifyModule", module, byref(message))
         report = _taken(message)
-        if wrong:
-            raise RuntimeError(f"the module fails LLVM's verifier: {report}")
+        return report if is_wrong else ""
 
+    def machine(self, name: str, features: str, level: int) -> int:
+        return _machine(name, features, level, "pic", "small", for_engine=False)
 
-class TargetMachine:
-    """A target machine, for one thread at a time; ``level`` is the optimisation level, 0 to 3."""
+    def dispose_machine(self, machine: int) -> None:
+        call("DisposeTargetMachine", machine)
 
-    def __init__(self, name: str, features: str, level: int) -> None:
-        self.level = level
-        self.pointer = _machine(name, features, level, "pic", "small", for_engine=False)
-        weakref.finalize(self, call, "DisposeTargetMachine", self.pointer).atexit = False
-
-    def optimise(self, module: LLVMModule) -> None:
-        """Run LLVM's passes; RuntimeError if the module is invalid."""
-        data = call("CreateTargetMachineData", self.pointer)
-        call("SetDataLayout", module.pointer, _made("CopyStringRepOfTargetData", data).encode())
+    def optimise(self, machine: int, module: int, level: int) -> None:
+        data = call("CreateTargetMachineData", machine)
+        call("SetDataLayout", module, _made("CopyStringRepOfTargetData", data).encode())
         call("DisposeTargetData", data)
-        call("SetTarget", module.pointer, _made("GetDefaultTargetTriple").encode())
-        module.verify()
+        call("SetTarget", module, _made("GetDefaultTargetTriple").encode())
         options = call("CreatePipelineTuningOptions")
         for choice in ("LoopInterleaving", "LoopUnrolling", "LoopVectorization"):
             call(f"PTOSet{choice}", options, True)
-        builder = call("CreatePassBuilder", self.pointer, options)
-        passes = call("buildPerModuleDefaultPipeline", builder, self.level)
-        call("RunNewModulePassManager", passes, module.pointer, builder)
+        builder = call("CreatePassBuilder", machine, options)
+        passes = call("buildPerModuleDefaultPipeline", builder, level)
+        call("RunNewModulePassManager", passes, module, builder)
         call("DisposeNewModulePassManger", passes)
         call("DisposePassBuilder", builder)
         call("DisposePipelineTuningOptions", options)
 
-    def object(self, module: LLVMModule) -> bytes:
-        """A relocatable object file."""
-        return self._emitted(module, 1)
-
-    def assembly(self, module: LLVMModule) -> str:
-        """Assembly text."""
-        return self._emitted(module, 0).decode()
-
-    def _emitted(self, module: LLVMModule, kind: int) -> bytes:
+    def emitted(self, machine: int, module: int, *, assembly: bool) -> bytes:
         message = c_char_p()
-        buffer = call("TargetMachineEmitToMemory", self.pointer, module.pointer, kind, byref(message))
-        said = _taken(message)
+        buffer = call("TargetMachineEmitToMemory", machine, module, 0 if assembly else 1, byref(message))
+        report = _taken(message)
         if not buffer:
-            raise RuntimeError(f"LLVM cannot generate code for the module: {said}")
+            raise RuntimeError(f"LLVM cannot generate code for the module: {report}")
         code = ctypes.string_at(call("GetBufferStart", buffer), call("GetBufferSize", buffer))
         call("DisposeMemoryBuffer", buffer)
         return code
@@ -234,18 +217,13 @@ def _library() -> ctypes.CDLL:
         return _loaded()
 
 
-def require_memory() -> None:
-    """Raise LimitError if LLVM would end the process for want of memory."""
-    require_address_space(_COMPILATION, "compiling with LLVM", _REMEDY)
-
-
 @functools.cache
 def _loaded() -> ctypes.CDLL:
     # Loaded late: GPU graphs import this module too, on machines that may lack the library.
     import llvmlite
     from llvmlite.utils import get_library_name
 
-    require_address_space(_ADDRESSES, "loading LLVM", _REMEDY)
+    require_address_space(ADDRESSES, "loading LLVM", REMEDY)
     library = ctypes.CDLL(str(Path(llvmlite.__file__).parent / "binding" / get_library_name()))
     library.LLVMPY_InitializeNativeTarget()
     library.LLVMPY_InitializeNativeAsmPrinter()

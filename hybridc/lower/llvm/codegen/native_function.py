@@ -26,7 +26,7 @@ from hybridc.ground.events import recorded
 from hybridc.ground.locks import PATIENCE, ForkLock
 from hybridc.ground.serialize import NOT_SERIALISED
 from hybridc.ground.store import compiler_version, keep, kept
-from hybridc.lower.llvm.codegen import llvm_c, processor
+from hybridc.lower.llvm.codegen import llvm, llvm_c, processor
 from hybridc.lower.llvm.codegen.object_file import undefined_symbols
 from hybridc.lower.llvm.gemm import native_blas
 from hybridc.options import OPTIONS
@@ -155,9 +155,9 @@ def _found(functions: Sequence[NativeFunction]) -> tuple[dict[str, LoadedCode], 
 # The target machine
 
 
-def machine() -> llvm_c.TargetMachine:
+def machine() -> llvm.TargetMachine:
     """This thread's target machine."""
-    return llvm_c.TargetMachine(processor.name(), processor.features_text(), _SPEED_LEVEL)
+    return llvm.TargetMachine(processor.name(), processor.features_text(), _SPEED_LEVEL)
 
 
 def target_key() -> str:
@@ -168,7 +168,7 @@ def target_key() -> str:
 @functools.cache
 def _target_key(_: str) -> str:
     cpu = (processor.name(), processor.features_text(), str(processor.vector_bits()))
-    return " ".join((*cpu, llvm_c.llvm_version(), compiler_version()))
+    return " ".join((*cpu, llvm.llvm_version(), compiler_version()))
 
 
 # From functions to object code
@@ -193,14 +193,14 @@ def explained(ir: str, stage: str) -> str:
     return str(module) if stage == "optimised" else machine().assembly(module)
 
 
-def optimised(ir: str) -> llvm_c.LLVMModule:
+def optimised(ir: str) -> llvm.LLVMModule:
     """The module of LLVM IR after LLVM's passes."""
     return _optimised(ir, machine())
 
 
-def _optimised(ir: str, target: llvm_c.TargetMachine) -> llvm_c.LLVMModule:
-    llvm_c.require_memory()
-    module = llvm_c.LLVMModule(ir)
+def _optimised(ir: str, target: llvm.TargetMachine) -> llvm.LLVMModule:
+    llvm.require_memory()
+    module = llvm.LLVMModule(ir)
     target.optimise(module)
     return module
 

@@ -1,0 +1,115 @@
+"""LLVM as kernels need it, by one of two libraries: modules, target machines, and the host.
+
+The rule: the library that ``HYBRIDC_LLVM`` names; else that of the package karellen-llvm-core, a release build; else
+llvmlite's, which is built with assertions and takes more than twice as long. Keys of caches say which it is.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import sysconfig
+import weakref
+from pathlib import Path
+
+from hybridc.errors import OptionError
+from hybridc.ground.limits import require_address_space
+from hybridc.ground.locks import ForkLock
+from hybridc.lower.llvm.codegen.llvm_c import Llvmlite
+from hybridc.lower.llvm.codegen.llvm_library import COMPILATION, REMEDY, LLVMLibrary
+from hybridc.lower.llvm.codegen.llvm_release import ReleaseLLVM
+from hybridc.options import OPTIONS
+
+# The library of karellen-llvm-core.
+RELEASE = "libLLVM.so.23.1"
+
+
+def library() -> LLVMLibrary:
+    """The library that compiles."""
+    with _LOCK.current:
+        return _chosen(OPTIONS.llvm)
+
+
+@functools.cache
+def _chosen(path: str) -> LLVMLibrary:
+    if path == "llvmlite":
+        return Llvmlite()
+    for place in [path] if path else release_paths():
+        try:
+            return ReleaseLLVM(place)
+        except (OSError, AttributeError) as error:
+            if path:
+                raise OptionError(f"HYBRIDC_LLVM={path}: this is no library of LLVM 23 ({error})") from error
+    return Llvmlite()
+
+
+def release_paths() -> list[str]:
+    """Where the package's library may be: with this Python's packages, or with this user's."""
+    if sys.platform != "linux":
+        return []
+    folders = {sysconfig.get_path("data"), sysconfig.get_path("data", "posix_user")}
+    return [str(path) for folder in folders if (path := Path(folder, "lib", RELEASE)).exists()]
+
+
+_LOCK = ForkLock()
+
+
+def llvm_version() -> str:
+    """The library, and LLVM's version."""
+    return f"{library().name} {library().version()}"
+
+
+def host_name() -> str:
+    """LLVM's name of the host CPU."""
+    return library().host_name()
+
+
+def host_features() -> dict[str, bool]:
+    """The host CPU's features by LLVM's names, with whether it has them."""
+    return {feature[1:]: feature[0] == "+" for feature in library().host_features().split(",") if feature}
+
+
+def require_memory() -> None:
+    """Raise LimitError if LLVM would end the process for want of memory."""
+    require_address_space(COMPILATION, "compiling with LLVM", REMEDY)
+
+
+class LLVMModule:
+    """An LLVM module, for one thread at a time; RuntimeError if its text does not parse."""
+
+    def __init__(self, text: str) -> None:
+        self.library = llvm = library()
+        context = llvm.context()
+        weakref.finalize(self, llvm.dispose_context, context).atexit = False
+        self.pointer: int = llvm.parsed(context, text)
+        weakref.finalize(self, llvm.dispose_module, self.pointer).atexit = False  # the last is the first to be called
+
+    def __str__(self) -> str:
+        return self.library.text(self.pointer)
+
+    def verify(self) -> None:
+        """RuntimeError if the module is invalid."""
+        if fault := self.library.fault(self.pointer):
+            raise RuntimeError(f"the module fails LLVM's verifier: {fault}")
+
+
+class TargetMachine:
+    """A target machine, for one thread at a time; ``level`` is the optimisation level, 0 to 3."""
+
+    def __init__(self, name: str, features: str, level: int) -> None:
+        self.level, self.library = level, library()
+        self.pointer = self.library.machine(name, features, level)
+        weakref.finalize(self, self.library.dispose_machine, self.pointer).atexit = False
+
+    def optimise(self, module: LLVMModule) -> None:
+        """Run LLVM's passes; RuntimeError if the module is invalid."""
+        module.verify()
+        self.library.optimise(self.pointer, module.pointer, self.level)
+
+    def object(self, module: LLVMModule) -> bytes:
+        """A relocatable object file."""
+        return self.library.emitted(self.pointer, module.pointer, assembly=False)
+
+    def assembly(self, module: LLVMModule) -> str:
+        """Assembly text."""
+        return self.library.emitted(self.pointer, module.pointer, assembly=True).decode()
