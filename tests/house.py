@@ -155,7 +155,7 @@ EXPLAINED = {"hybridc.ground.machine", "hybridc.ir.costs", "hybridc.lower.mathli
 # A target prints: of the layers below it, ``lower`` imports what it prints and what describes that, as data.
 PRINTED = {
     "hybridc.ir": "values scalars structured structured_builder planned library_matmul tiles.* kernels.kernel "
-    "kernels.kernel_notes kernels.grid_kernel",
+    "kernels.kernel_module kernels.kernel_notes kernels.grid_kernel",
     "hybridc.transforms.code": "array_code choose_code kernel_cache loop_target parallel_regions",
     "hybridc.transforms.schedules": "arrays.array_steps loop_machine matmul_shape schedule_blas",
 }

@@ -20,10 +20,12 @@ from hybridc.compile.targets import Planning, Target, target_named
 from hybridc.dialects.mlir.graph_notes import DONATED, HEADS, SAVED
 from hybridc.ground import debug
 from hybridc.ir.planned import Program
+from hybridc.ir.structured import kernels
 from hybridc.ir.values import byte_size, functions
 from hybridc.subgraph.partition_graph import PartitionGraph
 from hybridc.trace.trace_to_graph import identifier, trace_to_graph
 from hybridc.trace.tracer import Trace
+from hybridc.transforms.memory.describe_layouts import described_layouts
 
 if TYPE_CHECKING:
     from hybridc.compile.stages import Traced
@@ -121,10 +123,12 @@ class Formed:
         with collector_at_rest():
             planning = self.target.plan() if planning is None else planning
             pipeline.run(planning.passes, self.module, dump, after=self.target.kernels())
-            names = [f.sym_name.data for f in functions(self.module) if f.sym_visibility is None]
+            planned = {f.sym_name.data: f for f in functions(self.module) if f.sym_visibility is None}
             with debug.timed(f"{dump}, time of writing the source"):
-                programs = {name: planning.emit(self.module, name) for name in names}
-        for program in programs.values():
+                programs = {name: planning.emit(self.module, name) for name in planned}
+        called = kernels(self.module)
+        for name, program in programs.items():
+            program.layout = described_layouts(planned[name], called)
             pipeline.source(f"{dump}.{program.name}.{program.suffix}", program.source)
         return Lowered(self.trace, self.grads, self.module, programs, self.target)
 

@@ -61,7 +61,6 @@ from hybridc.ir.structured import (
 )
 from hybridc.ir.values import functions, volume
 from hybridc.lower.poison import Bytes, Poison
-from hybridc.transforms.memory.describe_layouts import described_layouts
 
 if TYPE_CHECKING:
     from hybridc.ground.location import Location
@@ -79,7 +78,6 @@ class ProgramEmitter(ABC):
         self.function = next(f for f in functions(module) if f.sym_name.data == program.name)
         self.noted = program
         program.live = LIVE.of(self.function)
-        program.layout = described_layouts(self.function, self.kernels)
         self.poison = Poison(self.function, self.kernels) if poison else None
         self._operators: dict[str, Operator] = {}
         self.hoisted = 0  # steps that were put before those that were there
