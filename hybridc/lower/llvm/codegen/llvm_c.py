@@ -239,14 +239,20 @@ def require_memory() -> None:
     require_address_space(_COMPILATION, "compiling with LLVM", _REMEDY)
 
 
-@functools.cache
-def _loaded() -> ctypes.CDLL:
-    # Loaded late: GPU graphs import this module too, on machines that may lack the library.
+def library_path() -> Path:
+    """The file of the library."""
+    # Imported late: GPU graphs import this module too, on machines that may lack the package.
     import llvmlite
     from llvmlite.utils import get_library_name
 
+    return Path(llvmlite.__file__).parent / "binding" / get_library_name()
+
+
+@functools.cache
+def _loaded() -> ctypes.CDLL:
+    path = library_path()
     require_address_space(_ADDRESSES, "loading LLVM", _REMEDY)
-    library = ctypes.CDLL(str(Path(llvmlite.__file__).parent / "binding" / get_library_name()))
+    library = ctypes.CDLL(str(path))
     library.LLVMPY_InitializeNativeTarget()
     library.LLVMPY_InitializeNativeAsmPrinter()
     # Makes symbols of the process (the C library's) resolvable now, not only after the first engine.

@@ -27,6 +27,7 @@ from hybridc.ground.locks import PATIENCE, ForkLock
 from hybridc.ground.serialize import NOT_SERIALISED
 from hybridc.ground.store import compiler_version, keep, kept
 from hybridc.lower.llvm.codegen import llvm_c, object_loader, processor
+from hybridc.lower.llvm.codegen.host import host
 from hybridc.lower.llvm.codegen.object_file import undefined_symbols
 from hybridc.lower.llvm.codegen.object_loader import LoadedObjects
 from hybridc.lower.llvm.gemm import native_blas
@@ -174,7 +175,7 @@ def target_key() -> str:
 @functools.cache
 def _target_key(_: str) -> str:
     cpu = (processor.name(), processor.features_text(), str(processor.vector_bits()))
-    return " ".join((*cpu, llvm_c.llvm_version(), compiler_version()))
+    return " ".join((*cpu, host().llvm, compiler_version()))
 
 
 # From functions to object code
