@@ -24,7 +24,7 @@ class Hybridc(Peer):
             importlib.import_module("hybridc.lower.llvm.emit_steps")
             importlib.import_module(
                 "hybridc.lower.llvm.codegen.llvm_c"
-            ).version()  # other frameworks load LLVM at import, too
+            ).llvm_version()  # other frameworks load LLVM at import, too
         from benchmarks import encoder_train, images, loop_workloads, workloads
 
         if target != OPTIONS.target:
