@@ -140,8 +140,9 @@ def test_another_process_finds_the_code(cache):
 
 
 def entries(folder):
-    """The files of a cache folder, the smallest first."""
-    return sorted((path for path in folder.rglob("*") if path.is_file()), key=lambda path: path.stat().st_size)
+    """The files of functions in a cache folder, the smallest first."""
+    files = (path for path in folder.rglob("*") if path.is_file() and b"function " in path.read_bytes())
+    return sorted(files, key=lambda path: path.stat().st_size)
 
 
 def test_damaged_code_is_compiled_again(cache):

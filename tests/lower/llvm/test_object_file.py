@@ -8,7 +8,6 @@ from llvmlite import binding
 import hybridc as mx
 from hybridc.compile.stages import Traced
 from hybridc.gluon.nn import HybridLambda
-from hybridc.lower.llvm.codegen import llvm_c
 from hybridc.lower.llvm.codegen import native_function as codegen
 from hybridc.lower.llvm.codegen.object_file import undefined_symbols
 from hybridc.trace.tracer import trace_call
@@ -59,7 +58,7 @@ def test_what_code_generation_calls_is_asked_for_before_code_is_loaded():
     text = "define fp128 @f(fp128 %x, fp128 %y) { %z = fdiv fp128 %x, %y ret fp128 %z }"
     made = codegen.object_of(text)
     assert made.needs == ("__divtf3",)
-    if not llvm_c.has_symbol("__divtf3"):
+    if not codegen.resolves("__divtf3"):
         with pytest.raises(LookupError, match="undefined symbols __divtf3 in native functions"):
             codegen._place([made], [])
 

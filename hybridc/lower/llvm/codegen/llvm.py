@@ -15,6 +15,7 @@ from pathlib import Path
 from hybridc.errors import OptionError
 from hybridc.ground.limits import require_address_space
 from hybridc.ground.locks import ForkLock
+from hybridc.lower.llvm.codegen import llvm_c
 from hybridc.lower.llvm.codegen.llvm_c import Llvmlite
 from hybridc.lower.llvm.codegen.llvm_library import COMPILATION, REMEDY, LLVMLibrary
 from hybridc.lower.llvm.codegen.llvm_release import ReleaseLLVM
@@ -49,6 +50,14 @@ def release_paths() -> list[str]:
         return []
     folders = {sysconfig.get_path("data"), sysconfig.get_path("data", "posix_user")}
     return [str(path) for folder in folders if (path := Path(folder, "lib", RELEASE)).exists()]
+
+
+def library_path() -> Path:
+    """The file of the library that compiles, unless that turns out to be none: then it is llvmlite's."""
+    if OPTIONS.llvm and OPTIONS.llvm != "llvmlite":
+        return Path(OPTIONS.llvm)
+    paths = [] if OPTIONS.llvm else release_paths()
+    return Path(paths[0]) if paths else llvm_c.llvmlite_path()
 
 
 _LOCK = ForkLock()

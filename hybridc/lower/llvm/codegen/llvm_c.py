@@ -92,6 +92,10 @@ class Llvmlite(LLVMLibrary):
 
     name = "llvmlite"
 
+    @property
+    def path(self) -> Path:
+        return llvmlite_path()
+
     def version(self) -> str:
         return ".".join(map(str, call("GetVersionInfo").to_bytes(4, "big").lstrip(b"\0")))
 
@@ -217,14 +221,20 @@ def _library() -> ctypes.CDLL:
         return _loaded()
 
 
-@functools.cache
-def _loaded() -> ctypes.CDLL:
-    # Loaded late: GPU graphs import this module too, on machines that may lack the library.
+def llvmlite_path() -> Path:
+    """The file of the library."""
+    # Imported late: GPU graphs import this module too, on machines that may lack the package.
     import llvmlite
     from llvmlite.utils import get_library_name
 
+    return Path(llvmlite.__file__).parent / "binding" / get_library_name()
+
+
+@functools.cache
+def _loaded() -> ctypes.CDLL:
+    path = llvmlite_path()
     require_address_space(ADDRESSES, "loading LLVM", REMEDY)
-    library = ctypes.CDLL(str(Path(llvmlite.__file__).parent / "binding" / get_library_name()))
+    library = ctypes.CDLL(str(path))
     library.LLVMPY_InitializeNativeTarget()
     library.LLVMPY_InitializeNativeAsmPrinter()
     # Makes symbols of the process (the C library's) resolvable now, not only after the first engine.

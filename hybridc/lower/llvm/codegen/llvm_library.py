@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from pathlib import Path
 
 # Address space for LLVM, and for one of its compilations: without it LLVM ends the process.
 ADDRESSES, COMPILATION = 192 << 20, 64 << 20
@@ -13,6 +14,11 @@ class LLVMLibrary(ABC):
     """The functions of a library of LLVM; modules, machines and contexts are addresses of its objects."""
 
     name: str
+
+    @property
+    @abstractmethod
+    def path(self) -> Path:
+        """Its file."""
 
     @abstractmethod
     def version(self) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_void_p
+from pathlib import Path
 from typing import Any
 
 from hybridc.ground.limits import require_address_space
@@ -62,8 +63,9 @@ PASSES = (
     "loop(indvars,loop-unroll-full),gvn,loop-mssa(licm),"
     f"loop-vectorize,{_COMBINE},loop-unroll,slp-vectorizer,{_COMBINE},simplifycfg)"
 )
-_RETURN_STATUS = 2  # of what VerifyModule does with a fault
-_PIC, _SMALL = 2, 3  # relocations and code model
+# Enumerators of LLVM-C: what VerifyModule does with a fault; relocations and code model; kinds of files.
+_RETURN_STATUS = 2
+_PIC, _SMALL = 2, 3
 _ASSEMBLY, _OBJECT = 0, 1
 
 
@@ -74,7 +76,7 @@ class ReleaseLLVM(LLVMLibrary):
 
     def __init__(self, path: str, passes: str = PASSES) -> None:
         require_address_space(ADDRESSES, "loading LLVM", REMEDY)
-        self.passes = passes.encode()
+        self._path, self.passes = path, passes.encode()
         library = ctypes.CDLL(path)
         self._functions: dict[str, Any] = {}
         for name, (result, *arguments) in _SIGNATURES.items():
@@ -90,6 +92,10 @@ class ReleaseLLVM(LLVMLibrary):
     def _call(self, name: str, *arguments: Any) -> Any:
         """Call a function, without the GIL."""
         return self._functions[name](*arguments)
+
+    @property
+    def path(self) -> Path:
+        return Path(self._path)
 
     def version(self) -> str:
         numbers = [c_uint() for _ in range(3)]

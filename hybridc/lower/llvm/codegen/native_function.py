@@ -26,8 +26,10 @@ from hybridc.ground.events import recorded
 from hybridc.ground.locks import PATIENCE, ForkLock
 from hybridc.ground.serialize import NOT_SERIALISED
 from hybridc.ground.store import compiler_version, keep, kept
-from hybridc.lower.llvm.codegen import llvm, llvm_c, processor
+from hybridc.lower.llvm.codegen import llvm, llvm_c, object_loader, processor
+from hybridc.lower.llvm.codegen.host import host
 from hybridc.lower.llvm.codegen.object_file import undefined_symbols
+from hybridc.lower.llvm.codegen.object_loader import LoadedObjects
 from hybridc.lower.llvm.gemm import native_blas
 from hybridc.options import OPTIONS
 
@@ -118,7 +120,12 @@ def compile_functions_ahead(functions: Sequence[NativeFunction]) -> list[Any]:
 
 def declare_symbol(name: str, address: int) -> None:
     """Make an external function callable from native functions by name."""
-    llvm_c.add_symbol(name, address)
+    _LOADER.declare(name, address)
+
+
+def resolves(name: str) -> bool:
+    """Whether a name resolves to an external function."""
+    return _LOADER.resolves(name)
 
 
 def fork_lock() -> ForkLock:
@@ -168,7 +175,7 @@ def target_key() -> str:
 @functools.cache
 def _target_key(_: str) -> str:
     cpu = (processor.name(), processor.features_text(), str(processor.vector_bits()))
-    return " ".join((*cpu, llvm.llvm_version(), compiler_version()))
+    return " ".join((*cpu, host().llvm, compiler_version()))
 
 
 # From functions to object code
@@ -286,21 +293,39 @@ def _entry(function: NativeFunction) -> str:
 # From object code to memory
 
 
+class _Loader(NamedTuple):
+    """What loads objects, and resolves the names of external functions."""
+
+    load: Callable[[Sequence[bytes]], LoadedObjects | llvm_c.Engine]
+    declare: Callable[[str, int], None]
+    resolves: Callable[[str], bool]
+
+
+def _loader() -> _Loader:
+    """The loader of this system; where objects are no ELF of x86-64, LLVM's."""
+    if object_loader.runs_here():
+        return _Loader(LoadedObjects, object_loader.declare_address, object_loader.is_defined)
+    return _Loader(llvm_c.Engine, llvm_c.add_symbol, llvm_c.has_symbol)
+
+
+_LOADER = _loader()
+
+
 class _ExecutableMemory:
     """Loaded machine code; freed with this object."""
 
     __slots__ = ("__weakref__", "engine")
 
     def __init__(self, objects: Sequence[bytes]) -> None:
-        self.engine = llvm_c.Engine(objects)
+        self.engine = _LOADER.load(objects)
         # It holds the engine: else the collector would close the engine while another thread closes it.
         weakref.finalize(self, _give_up, self.engine).atexit = False  # at exit, threads may still run the code
 
 
-_UNUSED: list[llvm_c.Engine] = []
+_UNUSED: list[LoadedObjects | llvm_c.Engine] = []
 
 
-def _give_up(engine: llvm_c.Engine) -> None:
+def _give_up(engine: LoadedObjects | llvm_c.Engine) -> None:
     """Queue an engine to be closed."""
     _UNUSED.append(engine)
     if _LOCK.current.acquire(blocking=False):  # else the holder does it later: never block in a finalizer
@@ -321,7 +346,7 @@ def _place(objects: Sequence[ObjectCode], functions: Sequence[NativeFunction]) -
     needs = {name for compiled in objects for name in compiled.needs}
     for name in needs & set(native_blas.GEMM.values()) & native_blas.addresses().keys():
         declare_symbol(name, native_blas.addresses()[name])
-    if lacking := sorted(name for name in needs if not llvm_c.has_symbol(name)):
+    if lacking := sorted(name for name in needs if not resolves(name)):
         raise LookupError(
             f"undefined symbols {', '.join(lacking)} in native functions; define each by declare_symbol(name, address)"
         )

@@ -1,4 +1,4 @@
-"""Undefined symbols of object files: the external functions that machine code calls.
+"""Object files: undefined symbols, which are the external functions that machine code calls; and ELF's tables.
 
 Code generation calls functions that no LLVM IR names (conversions of half precision, ``memset``, ``fmaf``), so the
 symbols to be resolved are read from the object itself. Formats: ELF (Linux), Mach-O (macOS) and COFF
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
 
 _ELF, _MACH_O = b"\x7fELF\x02\x01", b"\xcf\xfa\xed\xfe"
 _COFF_MACHINES = (0x8664, 0xAA64)  # x86-64, and ARM of 64 bits
@@ -16,10 +18,67 @@ _COFF_MACHINES = (0x8664, 0xAA64)  # x86-64, and ARM of 64 bits
 _OF_LINKERS = {"", "_GLOBAL_OFFSET_TABLE_", "_fltused"}
 
 
+class ElfSection(NamedTuple):
+    """A section header of ELF."""
+
+    name: int
+    kind: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    alignment: int
+    entry_size: int
+
+
+class ElfSymbol(NamedTuple):
+    """A symbol of ELF; ``section`` is 0 if it is undefined."""
+
+    name: str
+    binding: int
+    section: int
+    value: int
+
+
+@dataclass(frozen=True)
+class ElfObject:
+    """The sections and symbols of an ELF object, in the order of the file."""
+
+    code: bytes
+    sections: tuple[ElfSection, ...]
+    symbols: tuple[ElfSymbol, ...]
+
+    @staticmethod
+    def of(code: bytes) -> ElfObject:
+        """The tables of an object."""
+        (first,) = struct.unpack_from("<Q", code, 40)
+        size, count = struct.unpack_from("<HH", code, 58)
+        headers = struct.iter_unpack("<IIQQQQIIQQ", code[first : first + count * size])
+        sections = tuple(map(ElfSection._make, headers))
+        return ElfObject(code, sections, tuple(_elf_symbols(code, sections)))
+
+    def content(self, section: ElfSection) -> bytes:
+        """The bytes of a section."""
+        return self.code[section.offset : section.offset + section.size]
+
+
+def _elf_symbols(code: bytes, sections: tuple[ElfSection, ...]) -> Iterator[ElfSymbol]:
+    for table in sections:
+        if table.kind != 2:  # SHT_SYMTAB
+            continue
+        names = sections[table.link].offset
+        for name, info, _, section, value, _ in struct.iter_unpack(
+            "<IBBHQQ", code[table.offset : table.offset + table.size]
+        ):
+            yield ElfSymbol(_text(code, names + name), info >> 4, section, value)
+
+
 def undefined_symbols(code: bytes) -> tuple[str, ...]:
     """The undefined symbols of an object, in order; ValueError if the format is unknown."""
     if code.startswith(_ELF):
-        symbols = _of_elf(code)
+        symbols = (symbol.name for symbol in ElfObject.of(code).symbols if not symbol.section)
     elif code.startswith(_MACH_O):
         symbols = _of_mach_o(code)
     elif len(code) > 20 and struct.unpack_from("<H", code)[0] in _COFF_MACHINES:
@@ -27,21 +86,6 @@ def undefined_symbols(code: bytes) -> tuple[str, ...]:
     else:
         raise ValueError(f"no object file of ELF, Mach-O or COFF begins with {code[:8].hex()}")
     return tuple(sorted(set(symbols) - _OF_LINKERS))
-
-
-def _of_elf(code: bytes) -> Iterator[str]:
-    (first,) = struct.unpack_from("<Q", code, 40)
-    size, count = struct.unpack_from("<HH", code, 58)
-    # Of a section: name, type, flags, address, offset, size, link, further fields.
-    sections = [struct.unpack_from("<IIQQQQIIQQ", code, first + i * size) for i in range(count)]
-    for section in sections:
-        _, kind, _, _, at, length, names, *_, entry_size = section
-        if kind != 2:  # SHT_SYMTAB
-            continue
-        for place in range(at, at + length, entry_size):
-            name, _, _, defined_in = struct.unpack_from("<IBBH", code, place)
-            if not defined_in:
-                yield _text(code, sections[names][4] + name)
 
 
 def _of_mach_o(code: bytes) -> Iterator[str]:

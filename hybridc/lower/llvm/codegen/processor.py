@@ -11,7 +11,7 @@ import platform
 from collections.abc import Mapping
 
 from hybridc.errors import OptionError
-from hybridc.lower.llvm.codegen import llvm
+from hybridc.lower.llvm.codegen.host import host
 from hybridc.options import OPTIONS
 
 # The levels of x86-64's psABI by LLVM's names, in ascending order, and the features that each adds.
@@ -27,7 +27,7 @@ _LEAST: Mapping[str, tuple[str, ...]] = {"aarch64": ("neon",), "arm64": ("neon",
 
 def name() -> str:
     """LLVM's name of the target CPU."""
-    return llvm.host_name() if OPTIONS.cpu == "host" else _level(OPTIONS.cpu)
+    return host().name if OPTIONS.cpu == "host" else _level(OPTIONS.cpu)
 
 
 def features() -> Mapping[str, bool]:
@@ -63,7 +63,7 @@ def check_runs_here() -> None:
     """OptionError if the host lacks a feature of the target."""
     if lacks := lacking(OPTIONS.cpu):
         raise OptionError(
-            f"HYBRIDC_CPU={OPTIONS.cpu}: its code cannot run on this processor ({llvm.host_name()}), which lacks "
+            f"HYBRIDC_CPU={OPTIONS.cpu}: its code cannot run on this processor ({host().name}), which lacks "
             f"{', '.join(lacks)}; unset HYBRIDC_CPU, or choose a lower level"
         )
 
@@ -71,7 +71,7 @@ def check_runs_here() -> None:
 @functools.cache
 def _features(cpu: str) -> Mapping[str, bool]:
     if cpu == "host":
-        return llvm.host_features()
+        return host().features
     level = _level(cpu)
     if level not in _X86_LEVELS:
         return dict.fromkeys(_LEAST.get(platform.machine(), ()), True)
