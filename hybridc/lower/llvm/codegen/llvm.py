@@ -7,8 +7,8 @@ llvmlite's, which is built with assertions and takes more than twice as long. Ke
 from __future__ import annotations
 
 import functools
+import site
 import sys
-import sysconfig
 import weakref
 from pathlib import Path
 
@@ -45,10 +45,11 @@ def _chosen(path: str) -> LLVMLibrary:
 
 
 def release_paths() -> list[str]:
-    """Where the package's library may be: with this Python's packages, or with this user's."""
+    """Where the package's library may be: with this Python's packages, those of Debian's, or this user's."""
     if sys.platform != "linux":
         return []
-    folders = {sysconfig.get_path("data"), sysconfig.get_path("data", "posix_user")}
+    # Not of sysconfig, whose first use is not safe in several threads.
+    folders = (sys.prefix, f"{sys.prefix}/local", site.getuserbase())
     return [str(path) for folder in folders if (path := Path(folder, "lib", RELEASE)).exists()]
 
 
