@@ -47,7 +47,7 @@ from hybridc.ground.sizes import row_major
 from hybridc.ir import structured
 from hybridc.ir.kernels.kernel_module import KernelFunction
 from hybridc.ir.kernels.kernel_notes import INPLACE, SCRATCH
-from hybridc.ir.structured import declared_inplace_pairs
+from hybridc.ir.structured import declared_inplace_pairs, is_host
 from hybridc.ir.values import functions
 
 
@@ -348,9 +348,11 @@ class _Checker:
 
 def _keeps(function: func.FuncOp, position: int, index: int) -> str | None:
     """Why a result must not overwrite an argument, on any target; None if no reason is known."""
-    if not isinstance(function, KernelFunction):
+    if is_host(function):
         pairs = declared_inplace_pairs(function)
         return None if (position, index) in pairs else f"its operator allows {pairs or 'none'}"
+    if not isinstance(function, KernelFunction):
+        return None  # a body without loop nests, as a text may have
     kernel = function.kernel
     argument, result = kernel.arguments[position], kernel.results[index]
     if argument in kernel.results:
