@@ -17,6 +17,7 @@ import numpy as np
 
 from hybridc.dialects.operator_attribute import DType
 from hybridc.ground import limits
+from hybridc.ground.locks import ForkLock
 
 # The gemm routine of each dtype, in CBLAS with 32-bit sizes.
 GEMM: Mapping[DType, str] = {
@@ -27,9 +28,17 @@ GEMM: Mapping[DType, str] = {
 _ADDRESSES = 128 << 20
 
 
-@functools.cache
 def addresses() -> Mapping[str, int]:
     """Addresses of the routines of :data:`GEMM` by name; empty if there is no BLAS."""
+    with _LOCK.current:  # to load it changes the environment for a moment
+        return _addresses()
+
+
+_LOCK = ForkLock()
+
+
+@functools.cache
+def _addresses() -> Mapping[str, int]:
     library = _library()
     if library is None:
         return {}
