@@ -31,8 +31,8 @@ class KernelFunction(func.FuncOp):
     """A kernel in a module: a private function with its name, its signature and notes, which holds the kernel as data.
 
     It prints as other functions do. Its operations are a text of the data: they are written when they are first asked
-    for, and to change them changes no kernel. A function that was parsed has its operations, of which the kernel is
-    read when it is first asked for.
+    for, and changing them does not change the kernel. A function that was parsed has its operations; the kernel is read
+    from them when it is first asked for.
     """
 
     _kernel: Kernel | None = None

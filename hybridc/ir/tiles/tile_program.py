@@ -751,11 +751,11 @@ class TileLaunch:
 
     @property
     def flat(self) -> bool:
-        """Whether each program has one block of elements that follow each other."""
+        """Whether each program computes one block of contiguous elements."""
         return [tile.walk for tile in self.program.tiles] == ["grid"] and not self.program.points
 
     def has_code_of(self, other: TileLaunch) -> bool:
-        """Whether both are launches of one function, which sizes and buffers are given."""
+        """Whether both launch the same function, whose arguments are sizes and buffers."""
         same = all(getattr(self, name) == getattr(other, name) for name in ("what", "dtypes", "wide", "suffix", "tail"))
         return same and self.program == other.program
 

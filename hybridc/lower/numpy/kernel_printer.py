@@ -5,17 +5,15 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
-
-import numpy as np
 
 from hybridc.dialects.operator_attribute import Shape
+from hybridc.dtypes import DType
 from hybridc.ground.quoting import docstring, required_name
 from hybridc.lower.numpy.nest_printer import NestPrinter, python_literal
 from hybridc.transforms.code.array_code import ArrayCode, KernelArrays, ScratchArray
 
 # How to write a view of memory, given an offset, a dtype and a shape.
-View = Callable[[int, np.dtype[Any], Shape], str]
+View = Callable[[int, DType, Shape], str]
 
 
 class KernelPrinter(ABC):

@@ -1,4 +1,4 @@
-"""What LLVM says of this computer: noted in the cache folder, as loading LLVM takes longer than a cached program does.
+"""What LLVM says of this computer: kept in the cache folder, since loading LLVM takes longer than loading a program.
 
 A note is of LLVM's library and of what Linux says of the processor: on another computer, LLVM is asked again.
 """
@@ -28,7 +28,7 @@ class HostProcessor:
 
 @functools.cache
 def host() -> HostProcessor:
-    """This computer."""
+    """What LLVM says of this computer, from the cache folder if it is there."""
     key = _key()
     noted = None if key is None else kept(key, HostProcessor)
     if noted is not None:
@@ -40,7 +40,7 @@ def host() -> HostProcessor:
 
 
 def _key() -> str | None:
-    """The key of the note; None where LLVM is loaded in any case, or nobody describes the processor."""
+    """The key of the note; None where LLVM is loaded in any case, or /proc/cpuinfo does not describe the processor."""
     if not object_loader.runs_here():
         return None
     try:

@@ -32,16 +32,21 @@ def library() -> LLVMLibrary:
 
 
 @functools.cache
-def _chosen(path: str) -> LLVMLibrary:
-    if path == "llvmlite":
-        return Llvmlite()
-    for place in [path] if path else release_paths():
+def _chosen(option: str) -> LLVMLibrary:
+    for path in _candidates(option):
         try:
-            return ReleaseLLVM(place)
+            return ReleaseLLVM(path)
         except (OSError, AttributeError) as error:
-            if path:
-                raise OptionError(f"HYBRIDC_LLVM={path}: this is no library of LLVM 23 ({error})") from error
+            if option:
+                raise OptionError(f"HYBRIDC_LLVM={option}: this is no library of LLVM 23 ({error})") from error
     return Llvmlite()
+
+
+def _candidates(option: str) -> list[str]:
+    """The files of release builds that an option allows, in the order in which they are tried before llvmlite's."""
+    if option == "llvmlite":
+        return []
+    return [option] if option else release_paths()
 
 
 def release_paths() -> list[str]:
@@ -55,9 +60,7 @@ def release_paths() -> list[str]:
 
 def library_path() -> Path:
     """The file of the library that compiles, unless that turns out to be none: then it is llvmlite's."""
-    if OPTIONS.llvm and OPTIONS.llvm != "llvmlite":
-        return Path(OPTIONS.llvm)
-    paths = [] if OPTIONS.llvm else release_paths()
+    paths = _candidates(OPTIONS.llvm)
     return Path(paths[0]) if paths else llvm_c.llvmlite_path()
 
 

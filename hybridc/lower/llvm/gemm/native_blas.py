@@ -50,7 +50,6 @@ def is_there() -> bool:
     return bool(addresses())
 
 
-@functools.cache
 def _library() -> ctypes.CDLL | None:
     """The library, set to one thread."""
     path, left = _path(), limits.address_space_left()

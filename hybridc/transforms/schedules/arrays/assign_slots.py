@@ -6,14 +6,12 @@ The memory of a result is written anyway: used as a slot before, it takes no mor
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-import numpy as np
-
+from hybridc.dtypes import DType
 from hybridc.ir.kernels.kernel import Axes
 from hybridc.transforms.schedules.arrays.array_steps import KernelSteps, NestSteps, StepOperand, StepValue, UfuncStep
 
-Kind = tuple[np.dtype[Any], Axes]
+Kind = tuple[DType, Axes]
 
 
 def assign_slots(kernel: KernelSteps) -> None:
