@@ -80,16 +80,17 @@ class ScalarBody:
         """A key of equal bodies."""
         order: dict[BodyValue, int] = {v: i for i, v in enumerate(self.arguments)}
         rows: list[Any] = [tuple([a.kind for a in self.arguments])]
+        return (*[_number(v, order, rows) for v in (*self.steps, self.result)], *rows)
 
-        def index(value: BodyValue) -> int:
-            if value not in order:
-                assert isinstance(value, BodyOp)
-                operands = tuple([index(v) for v in value.operands])
-                order[value] = len(order)
-                rows.append((value.op, operands, value.kind, repr(value.constant), value.loop, value.table))
-            return order[value]
 
-        return (*map(index, (*self.steps, self.result)), *rows)
+def _number(value: BodyValue, order: dict[BodyValue, int], rows: list[Any]) -> int:
+    """The number of a value of a body: new ones, and what they are computed from, get a number and a row."""
+    if value not in order:
+        assert isinstance(value, BodyOp)
+        operands = tuple([_number(v, order, rows) for v in value.operands])
+        order[value] = len(order)
+        rows.append((value.op, operands, value.kind, repr(value.constant), value.loop, value.table))
+    return order[value]
 
 
 # --- kernels ----------------------------------------------------------------------------------------------------------

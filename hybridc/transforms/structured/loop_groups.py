@@ -24,8 +24,8 @@ from itertools import chain, pairwise
 from xdsl.dialects import func, tensor
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
-from xdsl.rewriter import Rewriter
 
+from hybridc.dialects.mlir.erase import erase_op
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.ir.concatenated import unshaped
 from hybridc.ir.costs import LARGEST, ONE_TILE, body_size
@@ -469,7 +469,7 @@ class Partition:
         group = self.group.pop(op)
         group.ops.remove(op)
         del group.axes[op], group.written[op.results[0]]
-        Rewriter.erase_op(op)
+        erase_op(op)
 
     def ordered(self) -> list[LoopGroup]:
         """The groups in topological order, ties in the order of their first operator."""

@@ -28,6 +28,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from hybridc.dialects.mlir.erase import erase_op
 from hybridc.dialects.mlir.graph_notes import OPERATOR
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.machine import NOMINAL
@@ -291,7 +292,7 @@ class _Rewriter:
         value = reshaped.value
         value.name_hint = op.results[0].name_hint
         op.results[0].replace_all_uses_with(value)
-        Rewriter.erase_op(op)
+        erase_op(op)
         into, forward, back = (cast(Operation, x.value.owner) for x in (weights, data, mapped))
         self._outline("weights_of", [into])
         if not self._outline("winograd", [forward, cast(Operation, products.value.owner), back]):
@@ -346,11 +347,11 @@ class _Rewriter:
         if kernel is None or (len(ops) > 1 and not is_worth_tiling(kernel.kernel)):
             for copy in reversed(copies):
                 if copy.parent is self.function.body.block:
-                    Rewriter.erase_op(copy)
+                    erase_op(copy)
             return False
         kernel.call(self.outliner, self.function)
         for op in reversed(ops):
-            Rewriter.erase_op(op)
+            erase_op(op)
         return True
 
     def _data(self) -> Tensor:
