@@ -344,6 +344,15 @@ class LoopNest:
         return f"{domain}, grid {'x'.join(map(str, self.domain[: self.grid])) or 'none'}: {', '.join(kinds)}"
 
 
+def readers_of(nests: Sequence[LoopNest]) -> dict[KernelValue, list[LoopNest]]:
+    """For each value that is read, the loop nests that read it, in order."""
+    readers: dict[KernelValue, list[LoopNest]] = {}
+    for nest in nests:
+        for value in dict.fromkeys(r.value for s in nest.ops for r in s.reads):
+            readers.setdefault(value, []).append(nest)
+    return readers
+
+
 @dataclass(frozen=True, eq=False)
 class Kernel:
     """A kernel: its ``arguments``, its ``results``, its loop nests.
@@ -395,6 +404,11 @@ class Kernel:
     def ops(self) -> list[KernelOp]:
         """All ops, in order."""
         return [s for nest in self.nests for s in nest.ops]
+
+    @cached_property
+    def readers(self) -> dict[KernelValue, list[LoopNest]]:
+        """For each value that is read, the loop nests that read it."""
+        return readers_of(self.nests)
 
     @property
     def key(self) -> Any:
