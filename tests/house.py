@@ -52,7 +52,7 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.compile.new_sizes": "hybridc.compile.* hybridc.ir.sized_module",
         "hybridc.compile.pipeline": "hybridc.ir.spec",
         "hybridc.compile.stages": "hybridc.compile.* hybridc.dialects.mlir.late_formats",
-        "hybridc.gluon.export": "hybridc.symbol.optimize",
+        "hybridc.gluon.export": "hybridc.compile.compiled_file hybridc.symbol.optimize",
         "hybridc.gluon.hybridize.report": "hybridc.compile.explain_html",
         "hybridc.library": "hybridc.library.extension_backend",
         "hybridc.lower.llvm.codegen.native_function": "hybridc.lower.llvm.codegen.*",

@@ -639,9 +639,13 @@ class HybridBlock(Block):
         devices = next((p.list_ctx() for p in self.collect_params().values()), None)
         return devices[0] if devices else current_context()
 
-    def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> None:
-        """Write ``path-symbol.json`` and ``path-0000.params`` for MXNet or ``SymbolBlock.imports``; call it first."""
-        export(self, path, epoch, remove_amp_cast)
+    def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True, compiled: bool = False) -> None:
+        """Write ``path-symbol.json`` and ``path-0000.params`` for MXNet or ``SymbolBlock.imports``; call it first.
+
+        With ``compiled`` the program goes into ``path-0000.compiled``: for this kind of processor, for prediction, at
+        all sizes that the block was called with or compiled for.
+        """
+        export(self, path, epoch, remove_amp_cast, compiled)
 
 
 def _blocks_in(value: Any) -> Iterator[Block]:

@@ -322,6 +322,10 @@ class EntryCache(Generic[E]):
         nesting = _nesting(key)
         return trace, [0] * trace.roles.count("data") if nesting is None else thaw(nesting)
 
+    def calls(self) -> list[tuple[tuple[Any, Any], ...]]:
+        """Shape and dtype of each array among the arguments, for each signature that is kept, the latest first."""
+        return list(dict.fromkeys(tuple(_arrays(key)) for key in reversed(self._entries)))
+
     # --- what happened -------------------------------------------------------------------------------------
 
     def graphs(self) -> list[CompiledGraph]:

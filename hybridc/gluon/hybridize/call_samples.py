@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,13 @@ from hybridc.array.ndarray import NDArray
 from hybridc.context import Context
 from hybridc.errors import ArgumentTypeError
 from hybridc.ground.nesting import as_list
+
+
+class ArraySample(NamedTuple):
+    """Shape and dtype of an array."""
+
+    shape: tuple[int, ...]
+    dtype: Any
 
 
 def samples(args: Sequence[Any], dtype: Any, context: Context) -> tuple[Any, ...]:
@@ -28,7 +35,7 @@ def _sample(arg: Any, dtype: Any, context: Context) -> Any:
         return arg
     if isinstance(arg, tuple) and all(isinstance(n, int | np.integer) for n in as_list(arg)):
         return nd.zeros(arg, ctx=context, dtype=dtype)
-    if isinstance(arg, list | tuple):
+    if isinstance(arg, list | tuple) and not isinstance(arg, ArraySample):
         parts = [_sample(part, dtype, context) for part in as_list(arg)]
         return tuple(parts) if isinstance(arg, tuple) else parts
     if not hasattr(arg, "shape") or not hasattr(arg, "dtype"):
