@@ -58,6 +58,11 @@ class MadeFor:
     host: HostProcessor
     described: dict[str, str]
 
+    @property
+    def code(self) -> tuple[str, str, int]:
+        """What machine code depends on."""
+        return self.processor, self.features, self.vector_bits
+
 
 @dataclass(frozen=True, eq=False)
 class _Content:
@@ -89,9 +94,9 @@ def adopted(path: str | os.PathLike[str]) -> EntrySet:
     """The entries of a file, which are found while the result lives; CompiledFileError if they cannot be used here."""
     _check_target(path)
     content = _read(path)
-    made = content.made_for
-    adopt_host(made.host, made.described)
-    if differences := list(_differences(made, _here())):
+    origin = content.made_for
+    adopt_host(origin.host, origin.described)
+    if differences := list(_differences(origin, _here())):
         raise CompiledFileError(f"{path} was compiled {'; '.join(differences)}. {_AGAIN}")
     entries = EntrySet(content.entries, frozenset((codegen.target_key(), made_for("llvm"))))
     adopt(entries)
@@ -136,26 +141,30 @@ def _here() -> MadeFor:
     )
 
 
-def _differences(made: MadeFor, here: MadeFor) -> Iterator[str]:
+def _differences(origin: MadeFor, process: MadeFor) -> Iterator[str]:
     """Why what is made for one is of no use for the other."""
-    if made.sources != here.sources:
+    if origin.sources != process.sources:
         yield "by another version of hybridc"
-    if made.python != here.python:
-        yield f"for Python {made.python}, and this is {here.python}"
-    if made.numpy != here.numpy:
-        yield f"for NumPy {made.numpy}, and this is {here.numpy}"
-    if made.winograd != here.winograd:
-        yield f"with HYBRIDC_WINOGRAD={int(made.winograd)}, and here it is {int(here.winograd)}"
-    if made.system != here.system:
-        yield f"for {made.system}, and this is {here.system}"
-    elif (made.processor, made.features, made.vector_bits) != (here.processor, here.features, here.vector_bits):
+    if origin.python != process.python:
+        yield f"for {origin.python}, and this is {process.python}"
+    if origin.numpy != process.numpy:
+        yield f"for NumPy {origin.numpy}, and this is {process.numpy}"
+    if origin.winograd != process.winograd:
+        yield f"with HYBRIDC_WINOGRAD={int(origin.winograd)}, and here it is {int(process.winograd)}"
+    if origin.system != process.system:
+        yield f"for {origin.system}, and this is {process.system}"
+    elif (origin.processor, origin.features, origin.vector_bits) != (
+        process.processor,
+        process.features,
+        process.vector_bits,
+    ):
         yield (
-            f"for the processor {made.processor}, and this process compiles for {_named(here)}; with "
+            f"for the processor {origin.processor}, and this process compiles for {_named(process)}; with "
             "HYBRIDC_CPU=x86-64-v3, there and here, it is for all processors that have AVX2"
         )
-    elif made.host.llvm != here.host.llvm and here.host.llvm != "none":
-        yield f"by {made.host.llvm}, and here {here.host.llvm} compiles"
+    elif origin.host.llvm != process.host.llvm and process.host.llvm != "none":
+        yield f"by {origin.host.llvm}, and here {process.host.llvm} compiles"
 
 
-def _named(here: MadeFor) -> str:
-    return here.processor or here.described.get("model name") or "an unknown one"
+def _named(process: MadeFor) -> str:
+    return process.processor or process.described.get("model name") or "an unknown one"

@@ -335,7 +335,7 @@ def compiler_version() -> str:
 
 @functools.cache
 def source_version() -> str:
-    """A hash of the content of these files, which is the same wherever they are installed; it takes five times longer."""
+    """A hash of the content of these files, the same wherever they are installed; it takes five times longer."""
     root = Path(__file__).parents[1]
     content = hashlib.sha256()
     for path in sorted(Path(path) for path, _, _ in _sources(str(root))):

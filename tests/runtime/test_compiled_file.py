@@ -56,17 +56,23 @@ def what(y):
 
 x = mx.nd.array(np.random.default_rng(0).normal(size=(4, 3, 16, 16)))
 """
-SERVE = START + """
+SERVE = (
+    START
+    + """
 net = imported(compiled=True)
 print(what(net(x)))
 assert what(net(x[:1])) == what(net(x[:1])) != what(net(x[1:2]))
 assert "from the file that it was compiled into" in str(net.explain())
 """
-THREADS = START + """
+)
+THREADS = (
+    START
+    + """
 net = imported(compiled="net-0000.compiled")
 with ThreadPoolExecutor(4) as threads:
     print(*{what(y) for y in threads.map(lambda _: net(x), range(16))})
 """
+)
 OTHER_SIZE = START + "net = imported(compiled=True)\nnet(x[:, :, :13, :11])\n"
 NOT_ASKED_FOR = START + "net = imported()\nnet.hybridize()\nnet(x)\n"
 OTHER_PROCESSOR = """

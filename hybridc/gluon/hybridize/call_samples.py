@@ -34,7 +34,7 @@ def _sample(arg: Any, dtype: Any, context: Context) -> Any:
     if arg is None or isinstance(arg, NDArray):
         return arg
     if isinstance(arg, tuple) and all(isinstance(n, int | np.integer) for n in as_list(arg)):
-        return nd.zeros(arg, ctx=context, dtype=dtype)
+        return nd.zeros(tuple(as_list(arg)), ctx=context, dtype=dtype)
     if isinstance(arg, list | tuple) and not isinstance(arg, ArraySample):
         parts = [_sample(part, dtype, context) for part in as_list(arg)]
         return tuple(parts) if isinstance(arg, tuple) else parts

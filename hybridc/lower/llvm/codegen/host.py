@@ -51,10 +51,10 @@ _ADOPTED: list[HostProcessor] = []
 
 def adopt_host(noted: HostProcessor, described: Mapping[str, str]) -> None:
     """Without LLVM, take what it said of a computer that Linux describes so, if this one has an equal processor."""
-    here = described_processor()
-    is_equal = all(described.get(field) == here.get(field) for field in ("vendor_id", "cpu family", "model"))
-    has_all = set(described.get("flags", "").split()) <= set(here.get("flags", "").split())
-    if here and is_equal and has_all and not _ADOPTED and not llvm.is_installed():
+    processor = described_processor()
+    is_equal = all(described.get(field) == processor.get(field) for field in ("vendor_id", "cpu family", "model"))
+    has_all = set(described.get("flags", "").split()) <= set(processor.get("flags", "").split())
+    if processor and is_equal and has_all and not _ADOPTED and not llvm.is_installed():
         _ADOPTED.append(noted)
         host.cache_clear()
 

@@ -39,7 +39,8 @@ def _chosen(option: str) -> LLVMLibrary:
             return ReleaseLLVM(path)
         except (OSError, AttributeError) as error:
             if option:
-                raise OptionError(f"HYBRIDC_LLVM={option}: this is no library of LLVM 23 ({error}){_WITHOUT}") from error
+                text = f"HYBRIDC_LLVM={option}: this is no library of LLVM 23 ({error}){_WITHOUT}"
+                raise OptionError(text) from error
     if not is_installed():
         raise OptionError(f"no library of LLVM is installed: install karellen-llvm-core or llvmlite{_WITHOUT}")
     return Llvmlite()

@@ -152,8 +152,8 @@ def _alone() -> Generator[None]:
 
 def _found(functions: Sequence[NativeFunction]) -> tuple[dict[str, LoadedCode], list[NativeFunction]]:
     """The loaded or cached functions by key; and the missing ones."""
-    loaded = {} if is_collecting() else _LOADED
-    codes = {f.key: code for f in functions if (code := loaded.get(f.key)) is not None}
+    shared = () if is_collecting() else functions  # objects in memory have no bytes to collect
+    codes = {f.key: code for f in shared if (code := _LOADED.get(f.key)) is not None}
     unknown = {f.key: f for f in functions if f.key not in codes}
     stored = {key: code for key, f in unknown.items() if (code := _stored(f)) is not None}
     codes |= _place([*stored.values()], [unknown[key] for key in stored])
