@@ -38,13 +38,18 @@ def export(block: Any, path: str, epoch: int, remove_amp_cast: bool, compiled: b
 
 
 def compile_into(file: str, network: Any, calls: Sequence[Sequence[tuple[Any, Any]]], training: bool = False) -> None:
-    """Write the programs of a network for calls with arrays of these shapes and dtypes into a file."""
+    """Write the programs of a network for calls with arrays of these shapes and dtypes into a file.
+
+    They are for prediction, and with ``training`` for recorded calls, too.
+    """
     from hybridc.compile.compiled_file import compiled_into
 
     network.hybridize()
-    with compiled_into(file, len(calls)):
+    modes = (False, True) if training else (False,)
+    with compiled_into(file, len(calls) * len(modes)):
         for call in calls:
-            network.compile(*[ArraySample(*array) for array in call], training=training)
+            for mode in modes:
+                network.compile(*[ArraySample(*array) for array in call], training=mode)
 
 
 def beside(file: str | os.PathLike[str] | None) -> str:
