@@ -83,8 +83,8 @@ def compiled_into(path: str | os.PathLike[str], graphs: int) -> Generator[None]:
     if stored < graphs:
         raise CompiledFileError(
             f"{path}: {graphs - stored} of {graphs} graphs cannot be stored. A graph is kept neither if a part of it "
-            "is your own code that cannot be recorded, as a CustomOp or a backend, nor with the settings HYBRIDC_VERIFY, "
-            "HYBRIDC_POISON, HYBRIDC_DUMP, HYBRIDC_PRINT, HYBRIDC_PRINT_SOURCE and HYBRIDC_TIME"
+            "is your own code that cannot be recorded, as a CustomOp or a backend, nor with settings that show the "
+            "compiler's work, as HYBRIDC_VERIFY and HYBRIDC_DUMP"
         )
     content = to_bytes(_Content(_here(), entries))
     write_whole(path, _MAGIC + hashlib.sha256(content).digest() + content)
