@@ -52,9 +52,11 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.compile.new_sizes": "hybridc.compile.* hybridc.ir.sized_module",
         "hybridc.compile.pipeline": "hybridc.ir.spec",
         "hybridc.compile.stages": "hybridc.compile.* hybridc.dialects.mlir.late_formats",
-        "hybridc.gluon.export": "hybridc.symbol.optimize",
+        "hybridc.gluon.export": "hybridc.compile.compiled_file hybridc.symbol.optimize",
         "hybridc.gluon.hybridize.report": "hybridc.compile.explain_html",
         "hybridc.library": "hybridc.library.extension_backend",
+        "hybridc.module.module": "hybridc.compile.compiled_file",
+        "hybridc.tools.compile_network": "hybridc.compile.compiled_file",
         "hybridc.lower.llvm.codegen.native_function": "hybridc.lower.llvm.codegen.*",
         "hybridc.subgraph": "hybridc.dialects.mlir.hybrid hybridc.trace.trace_to_graph hybridc.transforms.graph.splice "
         "xdsl.transforms.dead_code_elimination",
@@ -69,6 +71,7 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.compile.warm_start": "hybridc.runtime.device_executable",
     },
     "namespaces, when they are first used": {
+        "hybridc.__main__": "hybridc.tools.compile_network",
         "hybridc.stubs": "hybridc hybridc.nd hybridc.symbol",
         "hybridc": "hybridc.*",
         "hybridc.connect": "hybridc.compile.stages hybridc.library hybridc.nd.on_device hybridc.symbol "

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hybridc.compile.compiled_graph import CompiledGraph
-from hybridc.compile.trace_key import key_of, target_of
+from hybridc.compile.trace_key import key_of, made_for, target_of
 from hybridc.ground.events import RECORDER, recorded
 from hybridc.ground.serialize import NotWritable
-from hybridc.ground.store import keep, kept
+from hybridc.ground.store import is_adopted, keep, kept
 from hybridc.ir.planned import PlannedProgram
 from hybridc.lower.llvm.codegen import native_function as codegen
 from hybridc.lower.llvm.native_source import NativeSource
@@ -60,14 +60,14 @@ def stored_graph(traced: Traced, compiled: Callable[[], CompiledGraph]) -> Compi
     except NotWritable:
         return compiled()
     with recorded("compile", "look into the cache on the disk"):
-        graph = _found(key, traced)
+        graph = _found(key, traced, target)
     if RECORDER.active:
         RECORDER.mark("compile", "cache hit" if graph is not None else "cache miss", args={"graph": traced.trace.name})
     if graph is None:
         if target == "llvm":
             compile_runtime_ahead()
         graph = compiled()
-        _keep(key, traced, graph)
+        _keep(key, traced, graph, target)
     return graph
 
 
@@ -77,9 +77,9 @@ def _enabled(target: str) -> bool:
     return target in ("llvm", "triton") and not watched and not OPTIONS.time
 
 
-def _found(key: str, traced: Traced) -> CompiledGraph | None:
+def _found(key: str, traced: Traced, target: str) -> CompiledGraph | None:
     """The graph stored under a key, if it is undamaged and the code of its kernels is cached."""
-    stored = kept(key, StoredGraph)
+    stored = kept(key, StoredGraph, made_for(target))
     if stored is None:
         return None
     try:
@@ -92,6 +92,8 @@ def _found(key: str, traced: Traced) -> CompiledGraph | None:
     forward, backward = executables["forward"], executables.get("backward")
     graph = CompiledGraph(traced.trace, forward, backward, stored.saved, stored.grads, stored.saved_bytes, stored.heads)
     graph.origin = "from the cache on the disk, which an earlier process filled"
+    if is_adopted(key, made_for(target)):
+        graph.origin = "from the file that it was compiled into"
     return graph
 
 
@@ -113,13 +115,14 @@ def _loaded(programs: Mapping[str, PlannedProgram], trace: Trace) -> dict[str, E
     return executables
 
 
-def _keep(key: str, traced: Traced, graph: CompiledGraph) -> None:
+def _keep(key: str, traced: Traced, graph: CompiledGraph, target: str) -> None:
     """Store a newly compiled graph."""
     executables = [e for e in (graph.forward, graph.backward) if isinstance(e, PlannedExecutable)]
     programs = {e.program.name: e.planned for e in executables if isinstance(e.planned, NativeSource | TritonProgram)}
     with contextlib.suppress(NotWritable):
         lines = _lines(programs, traced.trace)
-        keep(key, StoredGraph(programs, tuple(graph.saved), tuple(graph.grads), graph.saved_bytes, graph.heads, lines))
+        facts = (tuple(graph.saved), tuple(graph.grads), graph.saved_bytes, graph.heads, lines)
+        keep(key, StoredGraph(programs, *facts), made_for(target))
 
 
 # --- the lines that host calls name ---------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, cast
 
-from hybridc import nd, symbol
+from hybridc import autograd, nd, symbol
 from hybridc.array.ndarray import NDArray
 from hybridc.compile.stages import trace_block
 from hybridc.context import CPU, Context, current_context
@@ -30,6 +30,7 @@ from hybridc.gluon.children import BlockRoot, Children, allow_nested
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.export import export
 from hybridc.gluon.hybridize.cached_graph import CachedGraph
+from hybridc.gluon.hybridize.call_samples import samples
 from hybridc.gluon.hybridize.flags import backends_of, check_flags
 from hybridc.gluon.hybridize.monitored_graph import MonitoredGraph
 from hybridc.gluon.hybridize.parameter_shapes import infer_parameter_shapes, infer_parameter_types
@@ -613,12 +614,38 @@ class HybridBlock(Block):
             backward_bulk_size,
             **kwargs,
         )
-        graph = self.__dict__.get("_cached_graph")
-        (self._compile((x, *args)) if graph is None else graph).prepare(x, *args)
+        self._prepare((x, *args))
 
-    def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> None:
-        """Write ``path-symbol.json`` and ``path-0000.params`` for MXNet or ``SymbolBlock.imports``; call it first."""
-        export(self, path, epoch, remove_amp_cast)
+    def compile(self, *args: Any, dtype: Any = "float32", training: bool = False) -> None:
+        """Compile for calls with such arguments, without running: the next such call compiles nothing.
+
+        An argument is an array; or something else with a ``shape`` and a ``dtype``; or a shape as a tuple, of an array
+        of the given ``dtype``; or a list or tuple of these, as in the call. Parameters whose shapes wait for the first
+        call get them. With ``training`` it is for calls under ``autograd.record()``, forward and backward. Call it once
+        for each size.
+        """
+        if not self._active:
+            raise CheckError(f"{self.name} is not hybridized, so its calls compile nothing: call hybridize() before")
+        given = samples(args, dtype, self._home())
+        with autograd.record() if training else autograd.pause():
+            self._prepare(given)
+
+    def _prepare(self, args: tuple[Any, ...]) -> None:
+        graph = self.__dict__.get("_cached_graph")
+        (self._compile(args) if graph is None else graph).prepare(*args)
+
+    def _home(self) -> Context:
+        """The device of the parameters, or that of new arrays where there are none."""
+        devices = next((p.list_ctx() for p in self.collect_params().values()), None)
+        return devices[0] if devices else current_context()
+
+    def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True, compiled: bool = False) -> None:
+        """Write ``path-symbol.json`` and ``path-0000.params`` for MXNet or ``SymbolBlock.imports``; call it first.
+
+        With ``compiled`` the program goes into ``path-0000.compiled``: for this kind of processor, for prediction, at
+        all sizes that the block was called with or compiled for.
+        """
+        export(self, path, epoch, remove_amp_cast, compiled)
 
 
 def _blocks_in(value: Any) -> Iterator[Block]:

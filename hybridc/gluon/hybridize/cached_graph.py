@@ -8,6 +8,8 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, Generic, NamedTuple, TypeVar
 
+import numpy as np
+
 from hybridc.array.ndarray import NDArray
 from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.stages import Traced
@@ -34,6 +36,8 @@ E = TypeVar("E", bound="Entry")
 _EVICTED = 8
 # How many of the latest reasons for a compilation are remembered.
 _REASONS = 100
+# An argument in the place of a random key that nobody draws.
+_NO_KEY = NDArray(np.zeros(2, np.uint64))
 
 
 class _Nesting(NamedTuple):
@@ -318,6 +322,10 @@ class EntryCache(Generic[E]):
         nesting = _nesting(key)
         return trace, [0] * trace.roles.count("data") if nesting is None else thaw(nesting)
 
+    def calls(self) -> list[tuple[tuple[Any, Any], ...]]:
+        """Shape and dtype of each array among the arguments, for each signature that is kept, the latest first."""
+        return list(dict.fromkeys(tuple(_arrays(key)) for key in reversed(self._entries)))
+
     # --- what happened -------------------------------------------------------------------------------------
 
     def graphs(self) -> list[CompiledGraph]:
@@ -397,10 +405,10 @@ class CachedGraph(EntryCache[Entry]):
         return entry.run(arrays) if result is None else result
 
     def prepare(self, *args: Any) -> None:
-        """Compile for these arguments, without running."""
+        """Compile for these arguments, without running, and without a random number."""
         key, arrays = _signature(args)
         entry = self._find(key, args)
-        others = [source if role != "key" else entry.trace.random_key() for role, source in entry.others]
+        others = [source if role != "key" else _NO_KEY for role, source in entry.others]
         entry.graph([*arrays, *others])
 
     def _make(self, block: Any, args: tuple[Any, ...], reason: str) -> Entry:

@@ -119,15 +119,20 @@ def ir_text(records: bool = False) -> str:
 
 def _load(records: bool = False) -> Any:
     """The compiled functions, in memory."""
-    key = f"native runtime{' that records' * records} {codegen.target_key()}"  # which covers our sources, too
-    code = kept(key, bytes)
-    if code is None:
-        code = codegen.machine().object(codegen.optimised(ir_text(records)))
-        keep(key, code)
-    memory = codegen._ExecutableMemory([code])
+    memory = codegen._ExecutableMemory([runtime_code(records)])
     # A thread may still run this code while the process ends.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
     return memory.engine
+
+
+def runtime_code(records: bool = False) -> bytes:
+    """The object of the native runtime, from the cache if it is there."""
+    key, made_for = f"native runtime{' that records' * records}", codegen.target_key()  # which covers our sources, too
+    code = kept(key, bytes, made_for)
+    if code is None:
+        code = codegen.machine().object(codegen.optimised(ir_text(records)))
+        keep(key, code, made_for)
+    return code
 
 
 def _outside() -> Outside:
