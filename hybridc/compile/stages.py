@@ -68,6 +68,15 @@ class Traced:
         graph.traced = self
         return graph
 
+    def stored(self) -> CompiledGraph | None:
+        """The compiled graph, if the disk cache has it."""
+        from hybridc.compile import warm_start
+
+        graph = warm_start.graph_in_store(self)
+        if graph is not None:
+            graph.traced = self
+        return graph
+
     def _compiled(self) -> CompiledGraph:
         """Run all stages, but for those before :class:`Formed` where the family of sizes has their result."""
         from hybridc.dialects.mlir import late_formats

@@ -6,7 +6,7 @@ import warnings
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from hybridc.array.ndarray import NDArray
 from hybridc.compile.compiled_graph import CompiledGraph
@@ -25,6 +25,9 @@ from hybridc.ground.state import STATE
 from hybridc.ir.planned import Program
 from hybridc.options import OPTIONS
 from hybridc.trace.tracer import Trace, trace_call
+
+if TYPE_CHECKING:
+    from hybridc.compile.background.background_graph import BackgroundGraph
 
 Signature = tuple[Any, ...]
 Backends = tuple[tuple[str, Mapping[str, Any]], ...]  # names and options, in order
@@ -53,9 +56,11 @@ class Entry:
         reason: str,
         backends: Backends,
         is_static: bool = False,
+        is_background: bool = False,
     ) -> None:
         self.trace = trace
         self.is_static = is_static
+        self.is_background = is_background
         self.backends = backends
         self.guards = list(guards)
         # Lists and dicts change without notice, so they are compared at every call.
@@ -64,6 +69,8 @@ class Entry:
         self.epoch = ATTRIBUTE_EPOCH.value
         self.plain: CompiledGraph | None = None
         self.recorded: dict[tuple[int, ...], CompiledGraph] = {}
+        #: By their inputs that get gradients, the graphs that another process compiles.
+        self.background: dict[tuple[int, ...], BackgroundGraph] = {}
         self.others: list[Any] = []
         #: The result of a call without gradients by one native call; None where it must go the long way.
         self.again: Callable[[tuple[Any, ...]], Any] = _never
@@ -71,7 +78,8 @@ class Entry:
 
     def notes(self) -> list[str]:
         """Further lines of an explanation."""
-        return []
+        waiting = ["with gradients" if grads else "without gradients" for grads in tuple(self.background)]
+        return [f"{each}: compiled in the background; until then its operators run one by one" for each in waiting]
 
     def refresh(self) -> None:
         """Reload the parameters' arrays: they may have been replaced."""
@@ -117,27 +125,52 @@ class Entry:
             return f"{symbol.name} is {now}, compiled before for {symbol.dtype.__name__}{list(symbol.shape)}"
         return None
 
-    def graph(self, inputs: Sequence[NDArray]) -> CompiledGraph:
+    def graph(self, inputs: Sequence[NDArray]) -> CompiledGraph | BackgroundGraph:
         """The graph to run now: with a backward for the inputs that want gradients, if autograd records."""
         grads: tuple[int, ...] = ()
         if STATE.recording:
             grads = tuple([i for i, x in enumerate(inputs) if x._entry is not None])
-        if not grads:
-            if self.plain is None:
-                self.plain = self._compile((), "it is called without recording, compiled before for gradients")
-            return self.plain
-        if grads not in self.recorded:
-            others = "other inputs" if self.recorded else "inputs"
-            self.recorded[grads] = self._compile(grads, f"gradients of {others} are recorded")
-        return self.recorded[grads]
+        graph = self.recorded.get(grads) if grads else self.plain
+        if graph is not None:
+            return graph
+        if self.is_background:
+            return self._in_background(grads)
+        self._report(grads)
+        return self._ready(grads, Traced(self.trace, grads, self.backends).graph())
 
-    def _compile(self, grads: tuple[int, ...], reason: str) -> CompiledGraph:
-        first = self.plain is None and not self.recorded  # the trace has reported the reason
+    def _in_background(self, grads: tuple[int, ...]) -> CompiledGraph | BackgroundGraph:
+        """The compiled graph, if it is there, or else one that runs the trace meanwhile."""
+        from hybridc.compile.background.background_graph import BackgroundGraph, background_graph
+
+        waiting = self.background.get(grads)
+        if waiting is None or waiting.is_lost:
+            self._report(grads)
+            graph = background_graph(Traced(self.trace, grads, self.backends))
+        else:
+            graph = waiting.latest()
+        if isinstance(graph, BackgroundGraph):
+            self.background[grads] = graph
+            return graph
+        return self._ready(grads, graph)
+
+    def _report(self, grads: tuple[int, ...]) -> None:
+        """Report the reason for which a graph is compiled."""
+        first = self.plain is None and not self.recorded and not self.background  # the trace has reported the reason
+        reason = "it is called without recording, compiled before for gradients"
+        if grads:
+            reason = f"gradients of {'other inputs' if self.recorded else 'inputs'} are recorded"
         compiling(self.trace.name.rpartition("-")[0], self.reason if first else reason, first)
-        made = Traced(self.trace, grads, self.backends).graph()
+
+    def _ready(self, grads: tuple[int, ...], graph: CompiledGraph) -> CompiledGraph:
+        """Keep a compiled graph for the calls that follow."""
         if self.is_static:
-            made.repeat()
-        return made
+            graph.repeat()
+        if grads:
+            self.recorded[grads] = graph
+        else:
+            self.plain = graph
+        self.background.pop(grads, None)
+        return graph
 
     def compilations(self) -> list[Traced]:
         """The first stage of each compiled graph, to run the stages again."""
@@ -372,9 +405,12 @@ class EntryCache(Generic[E]):
 class CachedGraph(EntryCache[Entry]):
     """The callable of a hybridized block: it finds or makes the graph for the arguments' signature and runs it."""
 
-    def __init__(self, block: Any, backends: Backends = (), is_static: bool = False) -> None:
+    def __init__(
+        self, block: Any, backends: Backends = (), is_static: bool = False, is_background: bool = False
+    ) -> None:
         super().__init__(block, is_static)
         self._backends = backends
+        self._is_background = is_background
         self._varying: set[str] = set()  # the paths of floats that changed from call to call
         self._flat: Entry | None = None  # the latest, if its arguments were arrays
 
@@ -403,10 +439,14 @@ class CachedGraph(EntryCache[Entry]):
         others = [source if role != "key" else entry.trace.random_key() for role, source in entry.others]
         entry.graph([*arrays, *others])
 
+    def in_background(self) -> list[BackgroundGraph]:
+        """The graphs that another process compiles."""
+        return [graph for _, entry, _ in self._kept() for graph in tuple(entry.background.values())]
+
     def _make(self, block: Any, args: tuple[Any, ...], reason: str) -> Entry:
         with timed(f"{block.name}, time of tracing"):
             trace, guards = self._traced_with_guards(block, args)
-        return Entry(trace, guards, reason, self._backends, self._is_static)
+        return Entry(trace, guards, reason, self._backends, self._is_static, self._is_background)
 
     def _traced_with_guards(self, block: Any, args: tuple[Any, ...]) -> tuple[Trace, Guards]:
         if self._varying:
