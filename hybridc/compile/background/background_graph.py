@@ -80,7 +80,7 @@ class BackgroundGraph:
         return regroup(at(self._trace.context, _own(results[:visible], arrays)), self._trace.structure)
 
     def _unchanged(self, inputs: Sequence[NDArray]) -> Sequence[NDArray]:
-        """The inputs; while autograd records, copies of those that are updated: a gradient sees what its forward saw."""
+        """The inputs; while autograd records, copies of those that are updated: a gradient sees what a forward saw."""
         if not (STATE.recording and self._trace.updates):
             return inputs
         updates = set(self._trace.updates)

@@ -24,7 +24,10 @@ from hybridc.options import OPTIONS
 
 # Seconds for which the process waits for more: importing the compiler again takes a part of one, waiting costs memory.
 IDLE = 30.0
-_PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from hybridc.compile.background import compiler_worker as w; w.serve()"
+# What Python runs there; its arguments are the path of imports.
+_PROGRAM = (
+    "import sys; sys.path[:] = sys.argv[1:]; from hybridc.compile.background import compiler_worker as w; w.serve()"
+)
 
 
 class BackgroundCompilation:
@@ -141,6 +144,7 @@ class _CompilerProcess:
 
     def __init__(self) -> None:
         flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+        command: list[str] = [sys.executable or "", *flags, "-c", _PROGRAM, *map(str, sys.path)]
         settings = {
             "HYBRIDC_CACHE_DIR": OPTIONS.cache,
             "HYBRIDC_CACHE_BYTES": str(OPTIONS.cache_bytes),
@@ -148,7 +152,7 @@ class _CompilerProcess:
             "HYBRIDC_PROFILER_AUTOSTART": "0",
         }
         self._popen = subprocess.Popen(
-            [sys.executable or "", *flags, "-c", _PROGRAM, *map(str, sys.path)],
+            command,
             bufsize=0,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 from queue import SimpleQueue
-from typing import BinaryIO
+from typing import IO
 
 from hybridc.compile.background.portable_trace import PortableTrace
 from hybridc.compile.stages import Traced
@@ -35,20 +35,20 @@ def serve() -> None:
         send(answers, _answer(requests.get()).encode())
 
 
-def send(stream: BinaryIO, message: bytes) -> None:
+def send(stream: IO[bytes], message: bytes) -> None:
     """Write a message to a pipe."""
     rest = memoryview(len(message).to_bytes(_LENGTH, "little") + message)
     while rest:
         rest = rest[stream.write(rest) :]
 
 
-def receive(stream: BinaryIO) -> bytes | None:
+def receive(stream: IO[bytes]) -> bytes | None:
     """The next message from a pipe; None at its end."""
     length = _bytes(stream, _LENGTH)
     return None if length is None else _bytes(stream, int.from_bytes(length, "little"))
 
 
-def _bytes(stream: BinaryIO, count: int) -> bytes | None:
+def _bytes(stream: IO[bytes], count: int) -> bytes | None:
     parts: list[bytes] = []
     while count:
         part = stream.read(count)

@@ -103,8 +103,10 @@ class Entry:
             inputs.append(source if role != "key" else self.trace.random_key())
         graph = self.graph(inputs)
         result = graph.run(inputs)
-        if graph is self.plain and graph.at_once is not None and "key" not in self.trace.roles:
-            self.again = _again(self, graph.at_once)
+        if graph is (plain := self.plain) and plain is not None and "key" not in self.trace.roles:
+            call = plain.at_once
+            if call is not None:
+                self.again = _again(self, call)
         return result
 
     def moved(self) -> str | None:
