@@ -16,6 +16,7 @@ from queue import Empty, SimpleQueue
 from hybridc.compile.background.compiler_worker import receive, send
 from hybridc.compile.background.portable_trace import portable
 from hybridc.compile.stages import Traced
+from hybridc.compile.trace_key import target_of
 from hybridc.compile.warm_start import key_to_store
 from hybridc.ground import limits
 from hybridc.ground.locks import ForkLock
@@ -71,7 +72,7 @@ class BackgroundCompiler:
 
     def compile(self, traced: Traced) -> BackgroundCompilation:
         """Compile the graph of a trace; NotWritable if another process cannot."""
-        if traced.trace.context.device_type == "gpu":
+        if target_of(traced.trace) == "triton":
             raise NotWritable("a program for a GPU")
         key = key_to_store(traced)
         request = to_bytes(portable(traced, key))
