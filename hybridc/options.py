@@ -6,6 +6,7 @@ Bytes are a number, or one with a unit: ``512M``, ``1.5 GiB``; units are powers 
 | variable | default | meaning |
 |---|---|---|
 | ``HYBRIDC_TARGET`` | llvm | what hybridized blocks are compiled for: ``llvm`` (native code) or ``numpy`` (Python) |
+| ``HYBRIDC_COMPILE`` | call | ``background``: another process compiles, and calls run eagerly until it is done |
 | ``HYBRIDC_VERIFY`` | 0 | verify the IR after every pass, and memory plans |
 | ``HYBRIDC_VERIFY_PLAN`` | 0 | verify memory plans alone, which takes little time |
 | ``HYBRIDC_POISON`` | 0 | fill memory with NaN while it holds nothing of use |
@@ -60,6 +61,7 @@ class Options:
     """The settings of this process."""
 
     target: str = "llvm"
+    compile: str = "call"
     verify: bool = False
     verify_plan: bool = False
     poison: bool = False
@@ -218,6 +220,7 @@ def read(env: Mapping[str, str]) -> Options:
     reader = _EnvironmentReader(env)
     options = Options(
         target=reader.choice("HYBRIDC_TARGET", ("llvm", "numpy", "triton")),
+        compile=reader.choice("HYBRIDC_COMPILE", ("call", "background")),
         verify=reader.flag("HYBRIDC_VERIFY"),
         verify_plan=reader.flag("HYBRIDC_VERIFY_PLAN"),
         poison=reader.flag("HYBRIDC_POISON"),

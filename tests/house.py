@@ -53,6 +53,7 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.compile.pipeline": "hybridc.ir.spec",
         "hybridc.compile.stages": "hybridc.compile.* hybridc.dialects.mlir.late_formats",
         "hybridc.gluon.export": "hybridc.compile.compiled_file hybridc.symbol.optimize",
+        "hybridc.gluon.hybridize.cached_graph": "hybridc.compile.background.background_graph",
         "hybridc.gluon.hybridize.report": "hybridc.compile.explain_html",
         "hybridc.library": "hybridc.library.extension_backend",
         "hybridc.module.module": "hybridc.compile.compiled_file",

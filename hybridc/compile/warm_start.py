@@ -52,29 +52,48 @@ class StoredGraph:
 
 def stored_graph(traced: Traced, compiled: Callable[[], CompiledGraph]) -> CompiledGraph:
     """The compiled graph of a trace: from the disk cache, or else ``compiled()``, which is then stored."""
-    target = target_of(traced.trace)
-    if not _enabled(target):
-        return compiled()
     try:
-        key = key_of(traced)
+        key = key_to_store(traced)
     except NotWritable:
         return compiled()
-    with recorded("compile", "look into the cache on the disk"):
-        graph = _found(key, traced, target)
-    if RECORDER.active:
-        RECORDER.mark("compile", "cache hit" if graph is not None else "cache miss", args={"graph": traced.trace.name})
+    graph = _looked_up(key, traced)
     if graph is None:
-        if target == "llvm":
+        if target_of(traced.trace) == "llvm":
             compile_runtime_ahead()
         graph = compiled()
-        _keep(key, traced, graph, target)
+        _keep(key, traced, graph, target_of(traced.trace))
     return graph
 
 
-def _enabled(target: str) -> bool:
-    """Whether a target's plans can be stored, and no option asks to see or verify the compiler's work."""
-    watched = OPTIONS.verify or OPTIONS.poison or OPTIONS.dump or OPTIONS.print_after or OPTIONS.print_source
-    return target in ("llvm", "triton") and not watched and not OPTIONS.time
+def graph_in_store(traced: Traced) -> CompiledGraph | None:
+    """The compiled graph of a trace, if the disk cache has it."""
+    try:
+        return _looked_up(key_to_store(traced), traced)
+    except NotWritable:
+        return None
+
+
+def key_to_store(traced: Traced) -> str:
+    """The key under which the graph of a trace is stored; NotWritable if it is not."""
+    target = target_of(traced.trace)
+    if target not in ("llvm", "triton"):
+        raise NotWritable(f"a program for the target {target}")
+    if OPTIONS.verify or OPTIONS.poison or OPTIONS.dump or OPTIONS.print_after or OPTIONS.print_source or OPTIONS.time:
+        raise NotWritable("what an option asks to print, dump, time or verify")
+    return key_of(traced)
+
+
+def compiled_identity(traced: Traced) -> str:
+    """A text that is equal where another process stores the same graph; NotWritable if it is not stored."""
+    return f"{key_to_store(traced)} {made_for(target_of(traced.trace))}"
+
+
+def _looked_up(key: str, traced: Traced) -> CompiledGraph | None:
+    with recorded("compile", "look into the cache on the disk"):
+        graph = _found(key, traced, target_of(traced.trace))
+    if RECORDER.active:
+        RECORDER.mark("compile", "cache hit" if graph is not None else "cache miss", args={"graph": traced.trace.name})
+    return graph
 
 
 def _found(key: str, traced: Traced, target: str) -> CompiledGraph | None:

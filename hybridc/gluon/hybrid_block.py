@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import re
+import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -42,6 +43,7 @@ from hybridc.gluon.utils import BlockHooks, HookHandle, device_of, indent, same,
 from hybridc.ground.events import RECORDER, EventRecorder, EventSource, now
 from hybridc.ground.locks import ForkLock
 from hybridc.ground.state import STATE
+from hybridc.options import OPTIONS
 
 __all__ = ["ATTRIBUTE_EPOCH", "Block", "HybridBlock"]
 
@@ -348,6 +350,16 @@ class Block(BlockRoot):
         for child in self._children.values():
             child.hybridize(active, **kwargs)
 
+    def wait_compiled(self, timeout: float | None = None) -> bool:
+        """Wait until what is compiled in the background for this block, or one below it, is ready for their next calls.
+
+        False if that takes more than ``timeout`` seconds.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        graphs = [vars(block).get("_cached_graph") for block in self._tree()]
+        waiting = [each for graph in graphs if isinstance(graph, CachedGraph) for each in graph.in_background()]
+        return all(each.wait(None if end is None else max(0.0, end - time.monotonic())) for each in waiting)
+
     def summary(self, *inputs: Any) -> None:
         """Print the layers with output shapes and parameter counts; the network must not be hybridized."""
         for block in self._tree():
@@ -396,6 +408,7 @@ class HybridBlock(Block):
         self._active = False
         self._backends: tuple[Any, ...] = ()
         self._is_static = False
+        self._is_background = False
         self._op_hook: tuple[Callable[..., Any], bool] | None = None
 
     @property
@@ -426,10 +439,13 @@ class HybridBlock(Block):
         inline_limit: int = 2,
         forward_bulk_size: int | None = None,
         backward_bulk_size: int | None = None,
+        background: bool | None = None,
         **kwargs: Any,
     ) -> None:
         """Compile this block at its next call, and likewise its children where they are called alone.
 
+        With ``background`` another process compiles, and until it is done calls run operator by operator, see
+        ``docs/native.md``; ``HYBRIDC_COMPILE=background`` does so for all blocks that are not told.
         With ``static_alloc`` launches on a GPU are recorded once and replayed together, see ``docs/gpu.md``.
         ``static_shape``, ``inline_limit``, ``forward_bulk_size`` and ``backward_bulk_size`` change nothing: memory is
         always planned, shapes are always specialised. ``clear=False`` keeps what was compiled before and the backends
@@ -438,7 +454,7 @@ class HybridBlock(Block):
         """
         kwargs |= {"backend": backend, "clear": clear, "static_alloc": static_alloc, "static_shape": static_shape}
         kwargs |= {"inline_limit": inline_limit, "forward_bulk_size": forward_bulk_size}
-        kwargs["backward_bulk_size"] = backward_bulk_size
+        kwargs |= {"backward_bulk_size": backward_bulk_size, "background": background}
         check_flags(kwargs)
         if active and (self._forward_hooks or self._forward_pre_hooks):
             warnings.warn(
@@ -450,6 +466,8 @@ class HybridBlock(Block):
         vars(self)["_backends"] = backends_of(self._backends, kwargs)
         if static_alloc or clear:
             vars(self)["_is_static"] = bool(static_alloc)
+        if background is not None or clear:
+            vars(self)["_is_background"] = OPTIONS.compile == "background" if background is None else bool(background)
         if clear or backend is not None:
             self._drop_graphs()
         super().hybridize(active, **kwargs)
@@ -501,7 +519,7 @@ class HybridBlock(Block):
         if any(p.is_deferred for p in params.values()):
             self._finish_deferred(params, args)
         if self._op_hook is None:
-            graph = CachedGraph(self, self._backends, self._is_static)
+            graph = CachedGraph(self, self._backends, self._is_static, self._is_background)
         else:
             graph = MonitoredGraph(self, *self._op_hook)
         return self._keep_graph(graph)

@@ -6,7 +6,7 @@ import warnings
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from hybridc.ground.state import STATE
 from hybridc.ir.planned import Program
 from hybridc.options import OPTIONS
 from hybridc.trace.tracer import Trace, trace_call
+
+if TYPE_CHECKING:
+    from hybridc.compile.background.background_graph import BackgroundGraph
 
 Signature = tuple[Any, ...]
 Backends = tuple[tuple[str, Mapping[str, Any]], ...]  # names and options, in order
@@ -57,9 +60,11 @@ class Entry:
         reason: str,
         backends: Backends,
         is_static: bool = False,
+        is_background: bool = False,
     ) -> None:
         self.trace = trace
         self.is_static = is_static
+        self.is_background = is_background
         self.backends = backends
         self.guards = list(guards)
         # Lists and dicts change without notice, so they are compared at every call.
@@ -68,6 +73,8 @@ class Entry:
         self.epoch = ATTRIBUTE_EPOCH.value
         self.plain: CompiledGraph | None = None
         self.recorded: dict[tuple[int, ...], CompiledGraph] = {}
+        #: By their inputs that get gradients, the graphs that another process compiles.
+        self.background: dict[tuple[int, ...], BackgroundGraph] = {}
         self.others: list[Any] = []
         #: The result of a call without gradients by one native call; None where it must go the long way.
         self.again: Callable[[tuple[Any, ...]], Any] = _never
@@ -75,7 +82,8 @@ class Entry:
 
     def notes(self) -> list[str]:
         """Further lines of an explanation."""
-        return []
+        waiting = ["with gradients" if grads else "without gradients" for grads in tuple(self.background)]
+        return [f"{each}: compiled in the background; until then its operators run one by one" for each in waiting]
 
     def refresh(self) -> None:
         """Reload the parameters' arrays: they may have been replaced."""
@@ -97,10 +105,12 @@ class Entry:
         inputs: list[NDArray] = list(arrays)
         for role, source in self.others:
             inputs.append(source if role != "key" else self.trace.random_key())
-        graph = self.graph(inputs)
+        graph = self._graph_of_call(inputs)
         result = graph.run(inputs)
-        if graph is self.plain and graph.at_once is not None and "key" not in self.trace.roles:
-            self.again = _again(self, graph.at_once)
+        if graph is (plain := self.plain) and plain is not None and "key" not in self.trace.roles:
+            call = plain.at_once
+            if call is not None:
+                self.again = _again(self, call)
         return result
 
     def moved(self) -> str | None:
@@ -122,26 +132,57 @@ class Entry:
         return None
 
     def graph(self, inputs: Sequence[NDArray]) -> CompiledGraph:
-        """The graph to run now: with a backward for the inputs that want gradients, if autograd records."""
-        grads: tuple[int, ...] = ()
-        if STATE.recording:
-            grads = tuple([i for i, x in enumerate(inputs) if x._entry is not None])
-        if not grads:
-            if self.plain is None:
-                self.plain = self._compile((), "it is called without recording, compiled before for gradients")
-            return self.plain
-        if grads not in self.recorded:
-            others = "other inputs" if self.recorded else "inputs"
-            self.recorded[grads] = self._compile(grads, f"gradients of {others} are recorded")
-        return self.recorded[grads]
+        """The compiled graph for a call now: with a backward for inputs that want gradients, if autograd records."""
+        grads = _wanted(inputs)
+        graph = self._known(grads)
+        if graph is None:
+            self._report(grads)
+            graph = self._ready(grads, Traced(self.trace, grads, self.backends).graph())
+        return graph
 
-    def _compile(self, grads: tuple[int, ...], reason: str) -> CompiledGraph:
-        first = self.plain is None and not self.recorded  # the trace has reported the reason
+    def _graph_of_call(self, inputs: Sequence[NDArray]) -> CompiledGraph | BackgroundGraph:
+        """What runs the call: the compiled graph, or its operators while another process compiles it."""
+        if not self.is_background:
+            return self.graph(inputs)
+        grads = _wanted(inputs)
+        return self._known(grads) or self._in_background(grads)
+
+    def _known(self, grads: tuple[int, ...]) -> CompiledGraph | None:
+        return self.recorded.get(grads) if grads else self.plain
+
+    def _in_background(self, grads: tuple[int, ...]) -> CompiledGraph | BackgroundGraph:
+        """The compiled graph, if it is there, or else one that runs the trace meanwhile."""
+        from hybridc.compile.background.background_graph import BackgroundGraph, background_graph
+
+        waiting = self.background.get(grads)
+        if waiting is None or waiting.is_lost:
+            self._report(grads)
+            graph = background_graph(Traced(self.trace, grads, self.backends))
+        else:
+            graph = waiting.latest()
+        if isinstance(graph, BackgroundGraph):
+            self.background[grads] = graph
+            return graph
+        return self._ready(grads, graph)
+
+    def _report(self, grads: tuple[int, ...]) -> None:
+        """Report the reason for which a graph is compiled."""
+        first = self.plain is None and not self.recorded and not self.background  # the trace has reported the reason
+        reason = "it is called without recording, compiled before for gradients"
+        if grads:
+            reason = f"gradients of {'other inputs' if self.recorded else 'inputs'} are recorded"
         compiling(self.trace.name.rpartition("-")[0], self.reason if first else reason, first)
-        made = Traced(self.trace, grads, self.backends).graph()
+
+    def _ready(self, grads: tuple[int, ...], graph: CompiledGraph) -> CompiledGraph:
+        """Keep a compiled graph for the calls that follow."""
         if self.is_static:
-            made.repeat()
-        return made
+            graph.repeat()
+        if grads:
+            self.recorded[grads] = graph
+        else:
+            self.plain = graph
+        self.background.pop(grads, None)
+        return graph
 
     def compilations(self) -> list[Traced]:
         """The first stage of each compiled graph, to run the stages again."""
@@ -173,6 +214,11 @@ def traced_with_guards(
     roll_steps(trace)
     reading.finish([source.asnative() for source, role in inputs if role == "capture" and type(source) is NDArray])
     return trace, reading.guards
+
+
+def _wanted(inputs: Sequence[NDArray]) -> tuple[int, ...]:
+    """The indices of the inputs that want gradients; none if autograd does not record."""
+    return tuple([i for i, x in enumerate(inputs) if x._entry is not None]) if STATE.recording else ()
 
 
 class EntryCache(Generic[E]):
@@ -380,9 +426,12 @@ class EntryCache(Generic[E]):
 class CachedGraph(EntryCache[Entry]):
     """The callable of a hybridized block: it finds or makes the graph for the arguments' signature and runs it."""
 
-    def __init__(self, block: Any, backends: Backends = (), is_static: bool = False) -> None:
+    def __init__(
+        self, block: Any, backends: Backends = (), is_static: bool = False, is_background: bool = False
+    ) -> None:
         super().__init__(block, is_static)
         self._backends = backends
+        self._is_background = is_background
         self._varying: set[str] = set()  # the paths of floats that changed from call to call
         self._flat: Entry | None = None  # the latest, if its arguments were arrays
 
@@ -411,10 +460,14 @@ class CachedGraph(EntryCache[Entry]):
         others = [source if role != "key" else _NO_KEY for role, source in entry.others]
         entry.graph([*arrays, *others])
 
+    def in_background(self) -> list[BackgroundGraph]:
+        """The graphs that another process compiles."""
+        return [graph for _, entry, _ in self._kept() for graph in tuple(entry.background.values())]
+
     def _make(self, block: Any, args: tuple[Any, ...], reason: str) -> Entry:
         with timed(f"{block.name}, time of tracing"):
             trace, guards = self._traced_with_guards(block, args)
-        return Entry(trace, guards, reason, self._backends, self._is_static)
+        return Entry(trace, guards, reason, self._backends, self._is_static, self._is_background)
 
     def _traced_with_guards(self, block: Any, args: tuple[Any, ...]) -> tuple[Trace, Guards]:
         if self._varying:
