@@ -288,7 +288,7 @@ def object_of(ir: str) -> ObjectCode:
 
 
 def _entry(function: NativeFunction) -> str:
-    return f"function\n{function.key}"
+    return f"function {function.key}"
 
 
 def _stored(function: NativeFunction) -> ObjectCode | None:
