@@ -17,7 +17,8 @@ Bytes are a number, or one with a unit: ``512M``, ``1.5 GiB``; units are powers 
 | ``HYBRIDC_PROFILER_AUTOSTART`` | 0 | the profiler runs from the import on, as after ``set_state("run")`` |
 | ``HYBRIDC_EXPLAIN_RECOMPILES`` | 0 | log every compilation after a network's first, with its reason |
 | ``HYBRIDC_NUM_THREADS`` | ``OMP_NUM_THREADS``, cores | threads that share a kernel; the numpy target uses at most 2 |
-| ``HYBRIDC_CACHE_ENTRIES`` | 64 | compiled graphs kept per block |
+| ``HYBRIDC_CACHE_ENTRIES`` | 64 | compiled graphs kept per block, however large |
+| ``HYBRIDC_GRAPH_BYTES`` | 64 MiB | more of them are kept while the plans of all together take no more memory |
 | ``HYBRIDC_POOL_BYTES`` | 1 GiB | memory of freed results that is kept for new ones |
 | ``HYBRIDC_CACHE_DIR`` | the platform's | folder for what is compiled once and used by later processes |
 | ``HYBRIDC_CACHE_BYTES`` | 1 GiB | how large that folder may grow; what was not used for the longest time goes |
@@ -73,6 +74,7 @@ class Options:
     explain_recompiles: bool = False
     num_threads: int = 2
     cache_entries: int = 64
+    graph_bytes: int = 64 << 20
     pool_bytes: int = 1 << 30
     cache: str = ""
     cache_bytes: int = 1 << 30
@@ -232,6 +234,7 @@ def read(env: Mapping[str, str]) -> Options:
         explain_recompiles=reader.flag("HYBRIDC_EXPLAIN_RECOMPILES"),
         num_threads=reader.count("HYBRIDC_NUM_THREADS", _threads(env)),
         cache_entries=reader.count("HYBRIDC_CACHE_ENTRIES", 64),
+        graph_bytes=reader.bytes("HYBRIDC_GRAPH_BYTES", 64 << 20),
         pool_bytes=reader.bytes("HYBRIDC_POOL_BYTES", 1 << 30),
         cache=_cache(reader),
         cache_bytes=reader.bytes("HYBRIDC_CACHE_BYTES", 1 << 30),

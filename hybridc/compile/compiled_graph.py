@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from hybridc.ir.planned import Program
 
 
+# What a node of a trace takes in memory, with its guards and locations.
+_NODE_BYTES = 4096
+
+
 class CompiledGraph:
     """The compiled forward program of one signature and, if gradients are wanted, its backward program.
 
@@ -106,6 +110,14 @@ class CompiledGraph:
         """The programs of each of the :meth:`stages`."""
         graphs = [g for g in (self, *self._of_heads.values()) if g.traced is not None]
         return [[e.program for e in (g.forward, g.backward) if e is not None] for g in graphs]
+
+    @property
+    def plan_bytes(self) -> int | None:
+        """About the memory that it has for itself beside graphs at other sizes; None if that may be much."""
+        graphs = (self, *self._of_heads.values())
+        sizes = [e.plan_bytes for g in graphs for e in (g.forward, g.backward) if e is not None]
+        plans = [size for size in sizes if size is not None]
+        return _NODE_BYTES * len(self.trace.nodes) + sum(plans) if len(plans) == len(sizes) else None
 
     def summary(self) -> list[str]:
         """Lines for ``net.explain()``: origin, kernels, memory and host calls."""

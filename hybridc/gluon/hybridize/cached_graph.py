@@ -184,15 +184,17 @@ class Entry:
         self.background.pop(grads, None)
         return graph
 
+    def graphs(self) -> list[CompiledGraph]:
+        """The graphs that it has."""
+        return [g for g in (self.plain, *self.recorded.values()) if g is not None]
+
     def compilations(self) -> list[Traced]:
         """The first stage of each compiled graph, to run the stages again."""
-        made = [g for g in (self.plain, *self.recorded.values()) if g is not None]
-        return [stage for graph in made for stage in graph.stages()]
+        return [stage for graph in self.graphs() for stage in graph.stages()]
 
     def programs(self) -> list[list[Program]]:
         """The programs of each of the :meth:`compilations`."""
-        made = [g for g in (self.plain, *self.recorded.values()) if g is not None]
-        return [programs for graph in made for programs in graph.programs()]
+        return [programs for graph in self.graphs() for programs in graph.programs()]
 
 
 def traced_with_guards(
@@ -225,8 +227,9 @@ class EntryCache(Generic[E]):
     """The entries of one block by the signature of its arguments, each with its reason.
 
     The signature is the arguments' structure, shapes and dtypes, train mode, and the plain attributes that the forward
-    read. At most ``HYBRIDC_CACHE_ENTRIES`` signatures are kept; the least recently used goes first, after those for
-    other values of attributes than the present ones. ``is_static`` is MXNet's ``hybridize(static_alloc=True)``.
+    read. ``HYBRIDC_CACHE_ENTRIES`` signatures are kept, and more while their plans take at most
+    ``HYBRIDC_GRAPH_BYTES``; the least recently used goes first, after those for other values of attributes than the
+    present ones. ``is_static`` is MXNet's ``hybridize(static_alloc=True)``.
     """
 
     def __init__(self, block: Any, is_static: bool = False) -> None:
@@ -268,7 +271,7 @@ class EntryCache(Generic[E]):
             if entry is None:
                 reason = "first call" if not self._entries else self._difference(key)
                 if key in self._evicted:
-                    reason = f"it was evicted from the cache, which keeps {OPTIONS.cache_entries} signatures"
+                    reason = f"it was evicted from the cache, which keeps {self._count()} signatures"
                     self._count_returned()
             else:
                 epoch = ATTRIBUTE_EPOCH.value
@@ -285,7 +288,7 @@ class EntryCache(Generic[E]):
                 self._before.append((key, entry))
             self._entries[key] = found
             self._touch(key, found)
-            while len(self._entries) + len(self._before) > OPTIONS.cache_entries:
+            while self._is_over():
                 if self._before:
                     del self._before[0]
                 else:
@@ -294,6 +297,22 @@ class EntryCache(Generic[E]):
             while len(self._evicted) > _EVICTED * OPTIONS.cache_entries:
                 self._evicted.popitem(last=False)
             return found
+
+    def _count(self) -> int:
+        """The signatures that are kept."""
+        return len(self._entries) + len(self._before)
+
+    def _is_over(self) -> bool:
+        """Whether more signatures are kept than the options say, whose plans take more memory than they say."""
+        if self._count() <= OPTIONS.cache_entries:
+            return False
+        left = OPTIONS.graph_bytes
+        for graph in self.graphs():
+            size = graph.plan_bytes
+            if size is None:
+                return True
+            left -= size
+        return left <= 0
 
     def _count_returned(self) -> None:
         """Count a signature that comes again after its eviction; once there were too many, warn."""
@@ -309,10 +328,10 @@ class EntryCache(Generic[E]):
     def _in_turn(self) -> str:
         """What happens to a network whose signatures come in turn, and what to do."""
         return (
-            f"its calls have more signatures in turn than the {OPTIONS.cache_entries} whose graphs the cache keeps, so "
-            f"graphs are made again ({self._returned} so far), which takes longer than most calls; set the environment "
-            "variable HYBRIDC_CACHE_ENTRIES to a greater number, or call it with fewer sizes: pad batches to one size, "
-            "put sequences into buckets of similar lengths"
+            f"its calls have more signatures in turn than the {self._count()} whose graphs the cache keeps, so graphs "
+            f"are made again ({self._returned} so far), which takes longer than most calls; set one of the environment "
+            "variables HYBRIDC_CACHE_ENTRIES and HYBRIDC_GRAPH_BYTES to a greater number, or call it with fewer sizes: "
+            "pad batches to one size, put sequences into buckets of similar lengths"
         )
 
     def _of_before(self, key: Signature) -> E | None:
@@ -378,7 +397,7 @@ class EntryCache(Generic[E]):
         """All graphs that exist now."""
         found: list[CompiledGraph] = []
         for _, entry, _ in self._kept():
-            found += [g for g in (entry.plain, *entry.recorded.values()) if g is not None]
+            found += entry.graphs()
         return found
 
     def explain(self) -> str:
@@ -391,10 +410,13 @@ class EntryCache(Generic[E]):
         ]
         if self._returned >= self._too_many():
             lines.append(f"  warning: {self._in_turn()}")
+        elif self._evicted:
+            count = len(self._evicted)
+            lines.append(f"  {count} signature{'s were' if count > 1 else ' was'} evicted; {self._count()} are kept")
         lines += self._shared()
         for key, entry, when in self._kept():
             lines.append(f"signature {_describe(key)}{when}")
-            for graph in [g for g in (entry.plain, *entry.recorded.values()) if g is not None]:
+            for graph in entry.graphs():
                 lines += ["  " + line for line in graph.summary()]
             lines += ["  " + line for line in entry.notes()]
         return "\n".join(lines)
