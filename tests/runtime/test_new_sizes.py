@@ -437,6 +437,7 @@ def test_a_defect_of_the_compiler_is_raised(monkeypatch):
         graph(mlp(), 4)
 
 
+@pytest.mark.usefixtures("own_attributes")
 def test_attached_attributes():
     """What was made before one was attached is not used after it."""
     net = workloads.Softmax()

@@ -227,8 +227,8 @@ class KernelLoops:
         read = [r.value for s in plan.op_of.values() for r in s.reads if r.value.constant is None]
         read += [v for s in plan.op_of.values() for v in s.indirect]
         values = [v for v in dict.fromkeys((*read, *plan.op_of)) if v in self._number and v not in parts]
-        over, held = self._over, set(values)
-        behind = {over[v] for v in values if over.get(v) in held}
+        over, buffered = self._over, set(values)
+        behind = {over[v] for v in values if over.get(v) in buffered}
         groups: list[tuple[KernelValue, ...]] = []
         for v in values:
             if v in behind:
