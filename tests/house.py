@@ -56,6 +56,7 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.gluon.hybridize.report": "hybridc.compile.explain_html",
         "hybridc.library": "hybridc.library.extension_backend",
         "hybridc.lower.llvm.codegen.native_function": "hybridc.lower.llvm.codegen.*",
+        "hybridc.lower.llvm.executor.runtime_object": "hybridc.lower.llvm.executor.emit_runtime",
         "hybridc.subgraph": "hybridc.dialects.mlir.hybrid hybridc.trace.trace_to_graph hybridc.transforms.graph.splice "
         "xdsl.transforms.dead_code_elimination",
         "hybridc.symbol.composed": "hybridc.symbol.symbol_to_graph hybridc.symbol.optimize",
