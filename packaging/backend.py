@@ -18,7 +18,7 @@ from setuptools import build_meta
 from setuptools.build_meta import *  # noqa: F403 (the hooks that stay as they are)
 
 ROOT = Path(__file__).resolve().parents[1]
-# What the program that compiles the objects imports; its LLVM is llvmlite's, which has the targets of all architectures.
+# What the program that compiles the objects imports; llvmlite's LLVM has the targets of all architectures.
 _NEEDED = ("numpy", "ml_dtypes", "llvmlite")
 
 
