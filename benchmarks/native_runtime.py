@@ -138,8 +138,8 @@ def calls() -> None:
     }
     functions = {name: caller(*case) for name, case in cases.items()}
     boxes = [NDArray(x) for _ in range(8)]
-    wrapped: Any = wrapper_entry(NativeProgram(NativePlan([spec] * 8, [spec], [step])), NDArray, boxes[1:])
-    functions["8 inputs, NDArrays"] = lambda: wrapped(boxes[0])
+    wrapped: Any = wrapper_entry(NativeProgram(NativePlan([spec] * 8, [spec], [step])), NDArray)
+    functions["8 inputs, NDArrays"] = lambda: wrapped(*boxes)
     print(f"{'a call from Python':<32} {'ns':>8}")
     for name, ns in zip(functions, nanoseconds(*functions.values())):
         print(f"{name:<32} {ns:8.0f}")

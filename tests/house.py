@@ -59,6 +59,7 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.module.module": "hybridc.compile.compiled_file",
         "hybridc.tools.compile_network": "hybridc.compile.compiled_file",
         "hybridc.lower.llvm.codegen.native_function": "hybridc.lower.llvm.codegen.*",
+        "hybridc.lower.llvm.executor.runtime_object": "hybridc.lower.llvm.executor.emit_runtime",
         "hybridc.subgraph": "hybridc.dialects.mlir.hybrid hybridc.trace.trace_to_graph hybridc.transforms.graph.splice "
         "xdsl.transforms.dead_code_elimination",
         "hybridc.symbol.composed": "hybridc.symbol.symbol_to_graph hybridc.symbol.optimize",

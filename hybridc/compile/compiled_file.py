@@ -29,8 +29,8 @@ from hybridc.ground.whole_files import write_whole
 from hybridc.lower.llvm.codegen import native_function as codegen
 from hybridc.lower.llvm.codegen import object_loader, processor
 from hybridc.lower.llvm.codegen.host import HostProcessor, adopt_host, described_processor, host
+from hybridc.lower.llvm.executor.runtime_object import keep_runtime
 from hybridc.options import OPTIONS
-from hybridc.runtime.native.native_library import runtime_code
 
 _MAGIC = b"hybridc compiled 1\n"
 _DIGEST = hashlib.sha256().digest_size
@@ -78,7 +78,7 @@ def compiled_into(path: str | os.PathLike[str], graphs: int) -> Generator[None]:
     _check_target(path)
     with collecting() as entries:
         yield
-        runtime_code()
+        keep_runtime()
     stored = sum(key.startswith(GRAPH) for key in entries)
     if stored < graphs:
         raise CompiledFileError(

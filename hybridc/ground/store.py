@@ -7,6 +7,8 @@ damaged or mismatched one counts as missing, and is removed. Entries are plain b
 only from files that belong to the user and that nobody else may write. Eviction is least recently used,
 before the folder exceeds its limit; temporary files of killed writers count and are removed, too. A disk that is full
 or read-only costs nothing but time.
+
+The package itself has such entries, too, of what is the same for all users: :func:`ship` writes them when it is built.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ T = TypeVar("T")
 LIMIT = 1 << 30
 
 _FOLDER = "store-1"  # of the cache folder
+SHIPPED = Path(__file__).parents[1] / "objects"  # the entries of the package, as trustworthy as its sources
 _MAGIC = b"hybridc store 1\n"
 _DIGEST = hashlib.sha256().digest_size
 # File names of a store: entries, sources for people, temporary files.
@@ -115,7 +118,7 @@ class Store:
                     path.unlink()
 
     def _path(self, key: str) -> Path:
-        return self.folder / (hashlib.sha256(key.encode()).hexdigest() + ".entry")
+        return self.folder / _file_name(key)
 
     def _make(self) -> bool:
         """Make the folder, and the cache folder that it lies in; False if it cannot be used."""
@@ -190,6 +193,10 @@ class Store:
             warnings.warn(f"{text}. Programs are compiled anew in every process", stacklevel=4)
 
 
+def _file_name(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest() + ".entry"
+
+
 def _read(path: Path) -> bytes:
     """The content of a file that only the user can write."""
     with open(path, "rb", opener=_open) as file:
@@ -253,13 +260,38 @@ def kept(key: str, kind: type[T], made_for: str = "") -> T | None:
     """The stored value of this type, of the adopted entries or of the folder; None if there is none to be read."""
     data = _adopted(key, made_for)
     data = store().get(_full(key, made_for)) if data is None else data
-    try:
-        value = None if data is None else from_bytes(kind, data)
-    except (ValueError, LookupError, TypeError):
-        return None
-    if data is not None:
+    value = _value(data, kind)
+    if data is not None and value is not None:
         _collect(key, data, made_for)
     return value
+
+
+def ship(key: str, value: Any) -> None:
+    """Make a value part of the package, beside those that are."""
+    SHIPPED.mkdir(exist_ok=True)
+    write_whole(SHIPPED / _file_name(key), _pack(key, to_bytes(value)))
+
+
+def unship() -> None:
+    """Remove all such values: keys of other sources are never asked for again."""
+    for path in SHIPPED.glob("*.entry"):
+        path.unlink()
+
+
+def shipped(key: str, kind: type[T]) -> T | None:
+    """The value of this type that is part of the package; None if there is none."""
+    try:
+        entry = (SHIPPED / _file_name(key)).read_bytes()
+    except OSError:
+        return None
+    return _value(_unpack(entry, key), kind)
+
+
+def _value(data: bytes | None, kind: type[T]) -> T | None:
+    try:
+        return None if data is None else from_bytes(kind, data)
+    except (ValueError, LookupError, TypeError):
+        return None
 
 
 def _full(key: str, made_for: str) -> str:

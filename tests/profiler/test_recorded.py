@@ -13,10 +13,10 @@ import pytest
 import hybridc as mx
 from hybridc.compile import warm_start
 from hybridc.ground.events import RECORDER
+from hybridc.lower.llvm.executor.emit_runtime import runtime_text
 from hybridc.options import OPTIONS
 from hybridc.runtime.native import num_threads, set_num_threads
 from hybridc.runtime.native.native_events import NATIVE_EVENTS
-from hybridc.runtime.native.native_library import ir_text
 from tests.profiler.traces import ROUNDING, check, inside, of
 
 NATIVE = pytest.mark.skipif(OPTIONS.target != "llvm", reason="the events of native code: threads, loops, the ring")
@@ -401,7 +401,7 @@ def test_nothing_is_compiled_again(profiler, net):
 
 
 def test_the_native_code_that_runs_otherwise_records_nothing():
-    plain, recording = ir_text(), ir_text(records=True)
+    plain, recording = runtime_text("x86_64"), runtime_text("x86_64", records=True)
     for function in ("@record(", "@timed("):
         assert function not in plain
         assert function in recording

@@ -1,11 +1,10 @@
-"""The native runtime of this process: compiled once, loaded, with the addresses of Python's and NumPy's functions."""
+"""The native runtime of this process: loaded once, with the addresses of Python's and NumPy's functions."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import importlib
-import platform
 from functools import cache
 from typing import Any
 
@@ -14,14 +13,8 @@ import numpy as np
 from hybridc.errors import LimitError
 from hybridc.ground import limits
 from hybridc.ground.buffers import take
-from hybridc.ground.store import keep, kept
 from hybridc.lower.llvm.codegen import native_function as codegen
-from hybridc.lower.llvm.codegen.ir_text import TextModule
-from hybridc.lower.llvm.executor.emit_entry import emit_entry, emit_run
-from hybridc.lower.llvm.executor.emit_events import emit_events
-from hybridc.lower.llvm.executor.emit_loop import emit_loop
-from hybridc.lower.llvm.executor.emit_pool import emit_clock, emit_grid, emit_pool
-from hybridc.lower.llvm.executor.emit_wrapper_call import emit_wrapper_call
+from hybridc.lower.llvm.executor.runtime_object import runtime_object
 from hybridc.lower.llvm.executor.structures import Outside
 from hybridc.runtime.native.builtin_functions import redirect
 from hybridc.runtime.native.native_events import NATIVE_EVENTS
@@ -31,8 +24,6 @@ from hybridc.runtime.workspace import Workspace
 # Indices into NumPy's C API table, which only grows: part of its ABI.
 _NEW_FROM_DESCR = 94
 _SET_BASE_OBJECT = 282
-# Spin-wait intrinsics.
-_PAUSE = {"x86_64": "llvm.x86.sse2.pause()", "aarch64": "llvm.aarch64.hint(i32 1)"}
 
 
 class NativeRuntime:
@@ -93,9 +84,9 @@ _LOCK = codegen.fork_lock()
 
 
 def compile_runtime_ahead() -> None:
-    """Start compiling it on another thread: while Python forms kernels, LLVM is idle."""
+    """Start loading it on another thread: if it must be compiled, LLVM is idle while Python forms kernels."""
     if not _library.cache_info().currsize:
-        limits.thread(_ahead, "hybridc native runtime")  # where none can be started, the first call compiles it
+        limits.thread(_ahead, "hybridc native runtime")  # where none can be started, the first call loads it
 
 
 def _ahead() -> None:
@@ -103,36 +94,12 @@ def _ahead() -> None:
         native_runtime()
 
 
-def ir_text(records: bool = False) -> str:
-    """The LLVM IR of the native runtime, or of the variant that records events."""
-    # A cache hit emits nothing.
-
-    module = TextModule(_PAUSE.get(platform.machine(), ""))
-    clock = emit_clock(module)
-    events = emit_events(module, clock) if records else None
-    run = emit_run(module, emit_pool(module, clock, events), events)
-    emit_wrapper_call(module, emit_entry(module, run, events))
-    emit_grid(module)
-    emit_loop(module, run)
-    return str(module)
-
-
 def _load(records: bool = False) -> Any:
-    """The compiled functions, in memory."""
-    memory = codegen._ExecutableMemory([runtime_code(records)])
+    """The functions, in memory."""
+    memory = codegen._ExecutableMemory([runtime_object(records)])
     # A thread may still run this code while the process ends.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
     return memory.engine
-
-
-def runtime_code(records: bool = False) -> bytes:
-    """The object of the native runtime, from the cache if it is there."""
-    key, made_for = f"native runtime{' that records' * records}", codegen.target_key()  # which covers our sources, too
-    code = kept(key, bytes, made_for)
-    if code is None:
-        code = codegen.machine().object(codegen.optimised(ir_text(records)))
-        keep(key, code, made_for)
-    return code
 
 
 def _outside() -> Outside:

@@ -20,7 +20,8 @@ class Outer(ctypes.Structure):
 
 def native(module, name, *types, result=ctypes.c_int64):
     """A function of a module, to be called from Python."""
-    code = codegen.machine().object(codegen.optimised(str(module)))
+    machine = codegen.machine()
+    code = machine.object(codegen.optimised(str(module), machine))
     memory = codegen._ExecutableMemory([code])
     function = ctypes.CFUNCTYPE(result, *types)(memory.engine.address(name))
     function.memory = memory

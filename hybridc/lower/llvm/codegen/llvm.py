@@ -106,10 +106,13 @@ def require_memory() -> None:
 
 
 class LLVMModule:
-    """An LLVM module, for one thread at a time; RuntimeError if its text does not parse."""
+    """An LLVM module, for one thread at a time; RuntimeError if its text does not parse.
 
-    def __init__(self, text: str) -> None:
-        self.library = llvm = library()
+    Its library is that of the target machine that compiles it, by default the one that compiles for this computer.
+    """
+
+    def __init__(self, text: str, llvm: LLVMLibrary | None = None) -> None:
+        self.library = llvm = llvm or library()
         context = llvm.context()
         weakref.finalize(self, llvm.dispose_context, context).atexit = False
         self.pointer: int = llvm.parsed(context, text)
@@ -125,10 +128,14 @@ class LLVMModule:
 
 
 class TargetMachine:
-    """A target machine, for one thread at a time; ``level`` is the optimisation level, 0 to 3."""
+    """A target machine, for one thread at a time; ``level`` is the optimisation level, 0 to 3.
 
-    def __init__(self, name: str, features: str, level: int) -> None:
-        self.level, self.library = level, library()
+    It is for this computer's system, or for that of a triple, of any architecture.
+    """
+
+    def __init__(self, name: str, features: str, level: int, triple: str = "") -> None:
+        self.level = level
+        self.library = Llvmlite(triple) if triple else library()  # which alone has the targets of all architectures
         self.pointer = self.library.machine(name, features, level)
         weakref.finalize(self, self.library.dispose_machine, self.pointer).atexit = False
 

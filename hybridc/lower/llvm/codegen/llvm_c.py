@@ -53,6 +53,10 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "GetHostCPUName": (_NONE, _TEXT),
     "GetTargetFromTriple": (c_void_p, c_char_p, _TEXT),
     "GetVersionInfo": (c_uint,),
+    "InitializeAllAsmPrinters": (_NONE,),
+    "InitializeAllTargetInfos": (_NONE,),
+    "InitializeAllTargetMCs": (_NONE,),
+    "InitializeAllTargets": (_NONE,),
     "MCJITAddObjectFile": (_NONE, c_void_p, c_void_p),
     "PTOSetLoopInterleaving": (_NONE, c_void_p, c_bool),
     "PTOSetLoopUnrolling": (_NONE, c_void_p, c_bool),
@@ -88,9 +92,18 @@ def has_symbol(name: str) -> bool:
 
 
 class Llvmlite(LLVMLibrary):
-    """Llvmlite's library, with the passes of ``default<O2>``: it can be given no list of passes."""
+    """Llvmlite's library, with the passes of ``default<O2>``: it can be given no list of passes.
+
+    It compiles for this computer's system, or for that of a triple, of any architecture.
+    """
 
     name = "llvmlite"
+
+    def __init__(self, triple: str = "") -> None:
+        self.triple = triple or _made("GetDefaultTargetTriple")
+        if triple:
+            for part in ("TargetInfos", "Targets", "TargetMCs", "AsmPrinters"):
+                call(f"InitializeAll{part}")
 
     @property
     def path(self) -> Path:
@@ -127,7 +140,7 @@ class Llvmlite(LLVMLibrary):
         return report if is_wrong else ""
 
     def machine(self, name: str, features: str, level: int) -> int:
-        return _machine(name, features, level, "pic", "small", for_engine=False)
+        return _machine(name, features, level, "pic", "small", self.triple)
 
     def dispose_machine(self, machine: int) -> None:
         call("DisposeTargetMachine", machine)
@@ -136,7 +149,7 @@ class Llvmlite(LLVMLibrary):
         data = call("CreateTargetMachineData", machine)
         call("SetDataLayout", module, _made("CopyStringRepOfTargetData", data).encode())
         call("DisposeTargetData", data)
-        call("SetTarget", module, _made("GetDefaultTargetTriple").encode())
+        call("SetTarget", module, self.triple.encode())
         options = call("CreatePipelineTuningOptions")
         for choice in ("LoopInterleaving", "LoopUnrolling", "LoopVectorization"):
             call(f"PTOSet{choice}", options, True)
@@ -169,7 +182,7 @@ class Engine:
     def __init__(self, objects: Sequence[bytes]) -> None:
         self._context = call("ContextCreate")
         module = _parsed(self._context, "")
-        machine = _machine("", "", 2, "default", "jitdefault", for_engine=True)
+        machine = _machine("", "", 2, "default", "jitdefault", _made("GetDefaultTargetTriple"), for_engine=True)
         near = platform.machine().lower() in ("arm64", "aarch64")  # branches of these reach only near code
         message = c_char_p()
         engine = call("CreateMCJITCompiler", module, machine, near, byref(message))  # takes ownership of both
@@ -253,15 +266,16 @@ def _parsed(context: int, text: str) -> int:
     return module
 
 
-def _machine(name: str, features: str, level: int, addresses: str, model: str, *, for_engine: bool) -> int:
-    triple = _made("GetDefaultTargetTriple").encode()
+def _machine(
+    name: str, features: str, level: int, addresses: str, model: str, triple: str, *, for_engine: bool = False
+) -> int:
     message = c_char_p()
-    target = call("GetTargetFromTriple", triple, byref(message))
+    target = call("GetTargetFromTriple", triple.encode(), byref(message))
     said = _taken(message)
     if not target:
-        raise RuntimeError(f"LLVM has no target for {triple.decode()}, the triple of this machine: {said}")
+        raise RuntimeError(f"LLVM has no target for the triple {triple}: {said}")
     texts = name.encode(), features.encode(), level, addresses.encode(), model.encode()
-    return call("CreateTargetMachine", target, triple, *texts, 0, int(for_engine), b"")
+    return call("CreateTargetMachine", target, triple.encode(), *texts, 0, int(for_engine), b"")
 
 
 def _made(name: str, *arguments: Any) -> str:

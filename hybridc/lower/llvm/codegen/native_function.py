@@ -168,6 +168,11 @@ def machine() -> llvm.TargetMachine:
     return llvm.TargetMachine(processor.name(), processor.features_text(), _SPEED_LEVEL)
 
 
+def generic_machine(triple: str = "") -> llvm.TargetMachine:
+    """A target machine for every processor of an architecture: this computer's, or that of a triple."""
+    return llvm.TargetMachine("generic", "", _SPEED_LEVEL, triple)
+
+
 def target_key() -> str:
     """The part of cache keys for the target: processor, LLVM, this compiler."""
     return _target_key(OPTIONS.cpu, host())
@@ -197,18 +202,15 @@ def explained(ir: str, stage: str) -> str:
     """LLVM IR at a stage: ``"llvm"``, ``"optimised"`` or ``"assembly"``."""
     if stage == "llvm":
         return ir
-    module = optimised(ir)
-    return str(module) if stage == "optimised" else machine().assembly(module)
+    target = machine()
+    module = optimised(ir, target)
+    return str(module) if stage == "optimised" else target.assembly(module)
 
 
-def optimised(ir: str) -> llvm.LLVMModule:
-    """The module of LLVM IR after LLVM's passes."""
-    return _optimised(ir, machine())
-
-
-def _optimised(ir: str, target: llvm.TargetMachine) -> llvm.LLVMModule:
+def optimised(ir: str, target: llvm.TargetMachine) -> llvm.LLVMModule:
+    """The module of LLVM IR after LLVM's passes for a target machine."""
     llvm.require_memory()
-    module = llvm.LLVMModule(ir)
+    module = llvm.LLVMModule(ir, target.library)
     target.optimise(module)
     return module
 
@@ -284,7 +286,7 @@ def object_of(ir: str) -> ObjectCode:
     """Compile LLVM IR to an object."""
     with recorded("compile", "LLVM", characters=len(ir)):
         target = machine()
-        return ObjectCode.of(target.object(_optimised(ir, target)))
+        return ObjectCode.of(target.object(optimised(ir, target)))
 
 
 def _entry(function: NativeFunction) -> str:

@@ -1,0 +1,70 @@
+"""A wheel that is built and installed: what is the same for all users is not compiled there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = ("hybridc", "pyproject.toml", "README.md", "LICENSE")
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="a wheel has objects for Linux"),
+    pytest.mark.long,
+]
+
+# The runtime, both variants, without LLVM in the process; then a graph, for whose kernel LLVM is loaded.
+FIRST_GRAPH = """
+import pathlib
+import hybridc as mx
+from hybridc.ground.store import store
+from hybridc.runtime.native.native_library import native_runtime
+
+def loaded():
+    return "LLVM" in pathlib.Path("/proc/self/maps").read_text()
+
+runtime = native_runtime()
+runtime.record(True)
+runtime.record(False)
+print(mx.__file__, loaded())
+net = mx.gluon.nn.Dense(3, in_units=2)
+net.initialize()
+net.hybridize()
+net(mx.nd.ones((2, 2))).wait_to_read()
+keys = [path.read_bytes() for path in store().folder.glob("*.entry")]
+print(loaded(), sum(b"function " in key for key in keys) > 0, sum(b"native runtime" in key for key in keys))
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """A folder in which the wheel of these sources is installed, as pip builds and installs it."""
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"
+    source.mkdir()
+    ignored = shutil.ignore_patterns("__pycache__", "*.entry")
+    for name in SOURCES:
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, source / name, **({"ignore": ignored} if (ROOT / name).is_dir() else {}))
+    pip("wheel", "--no-build-isolation", "--wheel-dir", folder, source)
+    pip("install", "--no-compile", "--target", folder / "site", *folder.glob("*.whl"))
+    return folder / "site"
+
+
+def pip(command, *arguments):
+    """Run pip, which installs nothing but what it is given."""
+    own = "--quiet", "--disable-pip-version-check", "--no-deps", "--no-index"
+    subprocess.run([sys.executable, "-m", "pip", command, *own, *map(str, arguments)], check=True)
+
+
+def test_an_installed_wheel_does_not_compile_the_runtime(installed, tmp_path):
+    env = {**os.environ, "PYTHONPATH": str(installed), "HYBRIDC_CACHE_DIR": str(tmp_path), "HYBRIDC_TARGET": "llvm"}
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_GRAPH], env=env, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split("\n") == [f"{installed / 'hybridc' / '__init__.py'} False", "True True 0", ""]
