@@ -63,7 +63,7 @@ define i64 @f(i64 %x, i1 %b) {
 
 def test_a_module_that_is_invalid_is_an_error():
     with pytest.raises(RuntimeError, match="the module fails LLVM's verifier"):
-        codegen.optimised(INVALID)
+        codegen.optimised(INVALID, codegen.machine())
 
 
 def test_what_a_module_calls_and_has_not():
