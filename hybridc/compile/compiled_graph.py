@@ -321,7 +321,7 @@ def replay(trace: Trace, inputs: Sequence[NDArray]) -> list[NDArray]:
     """Run a trace eagerly, operator by operator, on NDArrays for all its inputs; an error names the user's line."""
     values: dict[int, Any] = {id(s): x for s, x in zip(trace.leaves, inputs, strict=True)}
     last = _last_uses(trace)
-    for number, node in enumerate(trace.nodes):
+    for step, node in enumerate(trace.nodes):
         operands = [values[id(s)] for s in node.inputs]
         try:
             results = execute(node.op, operands)
@@ -330,12 +330,12 @@ def replay(trace: Trace, inputs: Sequence[NDArray]) -> list[NDArray]:
         for symbol, result in zip(node.outputs, results, strict=True):
             values[id(symbol)] = result
         for symbol in (*node.inputs, *node.outputs):
-            if last.get(id(symbol), number) <= number:
+            if last.get(id(symbol), step) <= step:
                 values.pop(id(symbol), None)
     return [values[id(s)] for s in trace.outputs]
 
 
 def _last_uses(trace: Trace) -> dict[int, int]:
-    """For each value of a trace that an operator reads, or that is a result, the number of the last reader."""
-    last = {id(s): number for number, node in enumerate(trace.nodes) for s in node.inputs}
+    """For each value of a trace that an operator reads, or that is a result, the index of its last reader."""
+    last = {id(s): step for step, node in enumerate(trace.nodes) for s in node.inputs}
     return last | dict.fromkeys(map(id, trace.outputs), len(trace.nodes))

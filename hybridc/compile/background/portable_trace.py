@@ -58,7 +58,7 @@ class PortableTrace:
         """The trace, made anew: shapes and dtypes of results are inferred."""
         trace = Trace(self.training)
         trace.name = self.name
-        values = [trace.leaf(each.name, each.shape, each.dtype, each.role) for each in self.inputs]
+        values = [trace.leaf(leaf.name, leaf.shape, leaf.dtype, leaf.role) for leaf in self.inputs]
         for node in self.nodes:
             for step, location in zip(_inner_steps(node.op), node.inner, strict=True):
                 step.location = location
