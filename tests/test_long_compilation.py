@@ -42,7 +42,7 @@ def run(tmp_path, seconds, at_terminal=True):
     command = [sys.executable, "-c", PROGRAM, str(seconds)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=writer, text=True, env=environment)
     os.close(writer)
-    printed, _ = process.communicate(timeout=240)
+    printed, _ = process.communicate(timeout=600)
     said = read_all(reader)
     assert process.returncode == 0, said
     return printed, said
