@@ -214,24 +214,24 @@ def module_program(arrays: Mapping[str, Any], module: Any) -> Program:
     """Steps of SGD with momentum; the first binds the module."""
     parameters = dict(arrays)
     x, y = parameters.pop("x"), parameters.pop("y")
-    first = batch_of(x, y)
 
-    def start() -> None:
+    def start(first: Any) -> None:
         module.bind(data_shapes=first.provide_data, label_shapes=first.provide_label)
         module.set_params(parameters, {})
         settings = {"learning_rate": LEARNING_RATE, "momentum": MOMENTUM, "rescale_grad": 1 / y.size}
         module.init_optimizer(optimizer="sgd", optimizer_params=settings)
 
-    def step(*data: Any) -> Any:
+    def step(x: Any = x, y: Any = y) -> Any:
+        batch = batch_of(x, y)
         if not module.binded:
-            start()
-        module.forward_backward(batch_of(*data) if data else first)
+            start(batch)
+        module.forward_backward(batch)
         module.update()
-        return module.get_outputs()[0]
+        return module.get_outputs()[0], y
 
     def fetch(found: Any) -> list[np.ndarray]:
-        labels = y.asnumpy().astype(int).ravel()
-        loss = -np.log(found.asnumpy()[np.arange(labels.size), labels]).mean()
+        likely, labels = found[0].asnumpy(), found[1].asnumpy().astype(int).ravel()
+        loss = -np.log(likely[np.arange(labels.size), labels]).mean()
         trained = module.get_params()[0]
         return [np.asarray(loss), *(trained[name].asnumpy() for name in parameters)]
 

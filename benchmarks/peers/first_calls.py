@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from benchmarks.first_workloads import KEY, ROWS, STATES, UNITS
 from benchmarks.images import EVERY
 from benchmarks.peers import environments
 from benchmarks.peers.client import PATIENCE, ROOT, PeerError, checked, first_call, further_call
-from benchmarks.peers.environments import COLUMNS
+from benchmarks.peers.environments import COLUMNS, Column
 from benchmarks.peers.run import NOTHING, Measurement, cell, line, machine
 from benchmarks.workloads import Arrays, Workload
 
@@ -176,7 +176,7 @@ def with_shapes(name: str, shapes: Shapes) -> tuple[Workload, Arrays]:
     """A workload whose data are repeated or cut to other shapes, and these data."""
     workload = EVERY[name]
     inputs = workload.inputs()
-    data = {name: np.resize(inputs[name], shape) for name, shape in shapes}
+    data = {key: np.resize(inputs[key], shape) for key, shape in shapes}
     return dataclasses.replace(workload, make=lambda rng: {**workload.make(rng), **data}), data
 
 
@@ -239,7 +239,8 @@ def of_bound(bound: Bound | None, row: Mapping[str, Cell], others: Mapping[str, 
     return " / ".join(f"{own / (bound.most * other):.2f}" for own, other in zip(ours, base, strict=True))
 
 
-def print_head(columns: Mapping[str, Any]) -> None:
+def print_head(columns: Mapping[str, Column]) -> None:
+    """The names of the columns."""
     head = ["processor / clock, s", *(column.title for column in columns.values()), "bound", "of the bound"]
     print(f"\n{line(head)}\n|{'---|' * len(head)}", flush=True)
 
