@@ -67,7 +67,8 @@ class SizedModule:
         self._sizes = sizes
         self._recipes = _Recipes()
         self._places = _places(module, self._recipes)
-        self._kernels = {name: (f, f.kernel) for name, f in kernel_functions(module).items() if _is_sized(f.kernel)}
+        self._kernels = {name: (f, f.kernel) for name, f in kernel_functions(module).items()}
+        self._sized = {name for name, (_, kernel) in self._kernels.items() if _is_sized(kernel)}
         self._varying: dict[str, list[Axes]] = {}
         self.vary(varying)
 
@@ -77,7 +78,9 @@ class SizedModule:
         for recipe, places in self._places.items():
             places.put(attributes[recipe])
         for name, (function, kernel) in self._kernels.items():
-            function.hold(kernel.at(lambda n: _value(n, values), self._varying.get(name, ())))
+            varying = self._varying.get(name, ())
+            if name in self._sized or any(varying):
+                function.hold(kernel.at(lambda n: _value(n, values), varying))
 
     def vary(self, atoms: Set[int]) -> None:
         """Let the axes of the kernels vary that do with some free sizes."""
