@@ -91,14 +91,8 @@ class SizedModule:
             ]
 
     def vary_as(self, other: SizedModule) -> None:
-        """Let the same axes vary as of the kernels of the same names of another module.
-
-        Sizes that are equal here may be one number here, and not there: such a kernel is without sizes here alone.
-        """
+        """Let the same axes vary as of the kernels of the same names of another module."""
         self._varying = other._varying.copy()
-        for name, function in kernel_functions(self.module).items():
-            if name in self._varying and name not in self._kernels:
-                self._kernels[name] = (function, function.kernel)
 
     @contextlib.contextmanager
     def borrowed(self) -> Generator[ModuleOp]:
