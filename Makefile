@@ -104,7 +104,7 @@ bench: $(STAMPS)-bench ## print the benchmark tables: eager against hybridized, 
 	$(BIN)/python benchmarks/extensions.py
 	$(BIN)/python benchmarks/memory.py mlp_train encoder
 	$(BIN)/python benchmarks/compile_time.py
-	$(BIN)/python benchmarks/first_call.py
+	$(BIN)/python benchmarks/peers/first_calls.py --peers hybridc --rounds 1
 	$(BIN)/python benchmarks/new_shapes.py
 	$(BIN)/python benchmarks/roofline.py
 

@@ -2,8 +2,8 @@
 
 A transformer encoder layer and networks of 2 to 24 of them, forward and backward for all inputs, without running
 anything. One layer is compiled before: so neither imports nor LLVM count, which made the kernels that all these
-networks share (``benchmarks/first_call.py`` is about both). Bounds: one layer in 0.6 s and twelve in 4 s, all steps
-together; and a network of twice the layers takes at most 2.4 times as long.
+networks share (``benchmarks/peers/first_calls.py`` is about both). Bounds: one layer in 0.6 s and twelve in 4 s, all
+steps together; and a network of twice the layers takes at most 2.4 times as long.
 """
 
 from __future__ import annotations

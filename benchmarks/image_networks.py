@@ -211,6 +211,7 @@ PREDICTIONS = {
 }
 TRAININGS = {
     "resnet18_train": ImageNetwork("16x3x64x64, a training step", RESNET18, (16, 3, 64, 64), classes=1000),
+    "mobilenet_train": ImageNetwork("MobileNetV2, 4x3x64x64, a training step", mobilenet, (4, 3, 64, 64), classes=1000),
     "lenet_train": ImageNetwork("64x1x28x28, a training step", lenet, (64, 1, 28, 28), classes=10),
 }
 DENORMALS = {

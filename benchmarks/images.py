@@ -10,10 +10,11 @@ import numpy as np
 import hybridc as mx
 from benchmarks import image_networks
 from benchmarks.encoder_train import ENCODER_TRAIN
+from benchmarks.first_workloads import FIRST_WORKLOADS
 from benchmarks.image_builders import GluonBuilder, NumPyBuilder, Value
 from benchmarks.image_networks import NETWORKS, ImageNetwork, trained
 from benchmarks.loop_workloads import LOOPS
-from benchmarks.sentence_workloads import SENTENCE_WORKLOADS
+from benchmarks.sentence_workloads import DEEP_WORKLOADS, SENTENCE_WORKLOADS
 from benchmarks.workloads import (
     LEARNING_RATE,
     WORKLOADS,
@@ -113,7 +114,8 @@ def _workload(name: str, network: ImageNetwork) -> Workload:
 
 
 IMAGES = {name: _workload(name, network) for name, network in NETWORKS.items()}
-EVERY = {**WORKLOADS, ENCODER_TRAIN.name: ENCODER_TRAIN, **LOOPS, **IMAGES, **SENTENCE_WORKLOADS}
+ENCODERS = {ENCODER_TRAIN.name: ENCODER_TRAIN, **SENTENCE_WORKLOADS, **DEEP_WORKLOADS}
+EVERY = {**WORKLOADS, **ENCODERS, **LOOPS, **IMAGES, **FIRST_WORKLOADS}
 GROUPS = {  # names that ``--only`` knows for several workloads
     "dense": [*WORKLOADS],
     "loops": [*LOOPS],

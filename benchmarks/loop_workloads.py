@@ -231,17 +231,18 @@ class LanguageModel(mx.gluon.HybridBlock):
 KINDS = ("i2h_weight", "h2h_weight", "i2h_bias", "h2h_bias")
 
 
-def language_model_inputs(rng: np.random.Generator) -> Arrays:
-    steps, batch, inputs, states = MODEL
-    words = rng.integers(0, WORDS, size=(steps + 1, batch)).astype(np.int64)
+def model_inputs(rng: np.random.Generator, sizes: tuple[int, int, int, int], words: int) -> Arrays:
+    """Words and weights of a language model with two layers of LSTM."""
+    steps, batch, inputs, states = sizes
+    text = rng.integers(0, words, size=(steps + 1, batch)).astype(np.int64)
     return {
-        "x": words[:-1],
-        "y": words[1:],
-        "table": normal(rng, WORDS, inputs),
+        "x": text[:-1],
+        "y": text[1:],
+        "table": normal(rng, words, inputs),
         **weights(rng, "l0", 4, inputs, states),
         **weights(rng, "l1", 4, states, states),
-        "wz": normal(rng, WORDS, states, scale=0.1),
-        "bz": normal(rng, WORDS, scale=0.1),
+        "wz": normal(rng, words, states, scale=0.1),
+        "bz": normal(rng, words, scale=0.1),
     }
 
 
@@ -251,7 +252,7 @@ def language_model_reference(d: Arrays) -> list[np.ndarray]:
     embedded = d["table"][x]
     first = lstm_forward(d, "l0", embedded)
     second = lstm_forward(d, "l1", first[0])
-    flat = second[0].reshape(-1, MODEL[3])
+    flat = second[0].reshape(-1, second[0].shape[-1])
     logarithms = log_softmax(linear(flat, d["wz"], d["bz"]))
     rows = np.arange(len(y))
     loss = -logarithms[rows, y].mean()
@@ -330,7 +331,7 @@ _ALL = (
     Workload(
         "language_model",
         "two LSTM layers, 35x20x200, 10,000 words: one step of SGD with momentum",
-        language_model_inputs,
+        lambda rng: model_inputs(rng, MODEL, WORDS),
         language_model_reference,
         language_model_program,
         F32 * 5 * 2 * WORDS * MODEL[3],

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peers.peer import SENTENCE_EPSILON, SENTENCES, encoder_layers, heads_of
+from benchmarks.peers.peer import DEEP_ENCODERS, SENTENCE_EPSILON, SENTENCE_HEADS, SENTENCES, encoder_layers
 from benchmarks.workloads import (
     F32,
     Arrays,
@@ -38,6 +38,10 @@ DENSE = {
     "o": "attention.output.dense",
     "u": "intermediate.dense",
     "d": "output.dense",
+}
+NETWORKS = {
+    "bert_base": ("BERT-base", Size(units=768, inner=3072, layers=12)),
+    "encoder_24": ("all-MiniLM-L6-v2, but for 24 layers,", Size(layers=24)),
 }
 NORMS = {"a": "attention.output.LayerNorm", "f": "output.LayerNorm"}
 
@@ -82,12 +86,11 @@ def inputs(rng: np.random.Generator, size: Size, batch: int, tokens: int) -> Arr
 def reference(d: Arrays) -> list[np.ndarray]:
     """The definition of the network."""
     n, tokens = d["x"].shape
-    heads = heads_of(d)
     shown = np.arange(tokens) < d["lengths"][:, None]
     hidden = np.where(shown, 0, -np.inf).astype(d["words"].dtype)[:, None, None]
 
     def split(z: np.ndarray) -> np.ndarray:
-        return z.reshape(n, tokens, heads, -1).transpose(0, 2, 1, 3)
+        return z.reshape(n, tokens, SENTENCE_HEADS, -1).transpose(0, 2, 1, 3)
 
     x = layer_norm(d["words"][d["x"]] + d["places"][:tokens] + d["kinds"][0], d["ge"], d["he"], SENTENCE_EPSILON)
     for i in range(encoder_layers(d)):
@@ -104,7 +107,7 @@ def reference(d: Arrays) -> list[np.ndarray]:
 def network(arrays: Mapping[str, Any]) -> SentenceEncoder:
     """The example's network with these weights."""
     (words, units), (inner, _) = arrays["words"].shape, arrays["w0u"].shape
-    size = Size(words, len(arrays["places"]), units, heads_of(arrays), inner, encoder_layers(arrays))
+    size = Size(words, len(arrays["places"]), units, SENTENCE_HEADS, inner, encoder_layers(arrays))
     net = SentenceEncoder(size)
     net.initialize()
     parameters = net.collect_params()
@@ -118,11 +121,12 @@ def program(arrays: Mapping[str, Any], hybridized: bool) -> Program:
 
 
 def _workload(name: str, batch: int, tokens: int) -> Workload:
-    size, places = Size(), batch * tokens
+    network, size = NETWORKS.get(name, ("all-MiniLM-L6-v2", Size()))
+    places = batch * tokens
     weight = size.layers * size.units * (4 * size.units + 2 * size.inner)
     return Workload(
         name,
-        f"all-MiniLM-L6-v2's network on {batch} text{'s' * (batch > 1)} of up to {tokens} tokens",
+        f"{network}'s network on {batch} text{'s' * (batch > 1)} of up to {tokens} tokens",
         lambda rng: inputs(rng, size, batch, tokens),
         reference,
         program,
@@ -132,3 +136,4 @@ def _workload(name: str, batch: int, tokens: int) -> Workload:
 
 
 SENTENCE_WORKLOADS = {name: _workload(name, *shape) for name, shape in SENTENCES.items()}
+DEEP_WORKLOADS = {name: _workload(name, *shape) for name, shape in DEEP_ENCODERS.items()}

@@ -31,10 +31,11 @@ LEARNING_RATE, MOMENTUM = 0.01, 0.9
 class Program:
     """A workload ready to run: ``call()`` is one step, ``fetch(result)`` its outputs as NumPy arrays.
 
+    ``call(x, …)`` is one of other data in the place of the first inputs.
     ``feeds()`` gives the arguments with which one step calls each of the blocks.
     """
 
-    call: Callable[[], Any]
+    call: Callable[..., Any]
     fetch: Callable[[Any], list[np.ndarray]]
     blocks: tuple[mx.gluon.HybridBlock, ...]
     feeds: Callable[[], tuple[tuple[Any, ...], ...]]
@@ -185,7 +186,7 @@ def inference(net: mx.gluon.HybridBlock, hybridized: bool, *args: Any) -> Progra
     def fetch(result: Any) -> list[np.ndarray]:
         return [y.asnumpy() for y in (result if isinstance(result, list | tuple) else (result,))]
 
-    return Program(lambda: net(*args), fetch, (net,), lambda: (args,))
+    return Program(lambda *data: net(*data, *args[len(data) :]), fetch, (net,), lambda: (args,))
 
 
 def training(
@@ -203,7 +204,7 @@ def training(
     settings = {"learning_rate": LEARNING_RATE, "momentum": MOMENTUM}
     trainer = mx.gluon.Trainer(net.collect_params(), "sgd", settings)
 
-    def step() -> Any:
+    def step(x: Any = x, y: Any = y) -> Any:
         with mx.autograd.record():
             loss = loss_of(net(x), y)
         loss.backward()

@@ -4,6 +4,8 @@
 ``run`` is what follows ``python``: a file, ``-m module`` or ``-c code``, with its arguments.
 
 ``python -m hybridc launch -n 4 program.py [arguments]`` does the same in several processes, the ranks of the program.
+
+``python -m hybridc compile model --shapes data:1,3,224,224`` compiles a network in files before a program loads it.
 """
 
 from __future__ import annotations
@@ -19,16 +21,21 @@ import hybridc.launch.launcher
 from hybridc.launch.launch_options import USAGE as LAUNCH_USAGE
 
 _USAGE = "usage: python -m hybridc run (program.py | -m module | -c code) [arguments]"
+_COMPILE = "usage: python -m hybridc compile model --shapes NAME:SIZES ... [--shapes ...] [options], see compile --help"
 
 
 def main(arguments: list[str]) -> NoReturn:
     """Become Python with the program; the package ``mxnet`` is on its path, before an installed one."""
     if arguments[:1] == ["launch"]:
         hybridc.launch.launcher.main(arguments[1:])
+    if arguments[:1] == ["compile"]:
+        from hybridc.tools import compile_network
+
+        sys.exit(compile_network.main(arguments[1:]))
     if arguments[:1] in (["-h"], ["--help"]):
-        sys.exit(f"{__doc__}\n{_USAGE}\n{LAUNCH_USAGE}")
+        sys.exit(f"{__doc__}\n{_USAGE}\n{LAUNCH_USAGE}\n{_COMPILE}")
     if len(arguments) < 2 or arguments[0] != "run":
-        sys.exit(f"{_USAGE}\n{LAUNCH_USAGE}")
+        sys.exit(f"{_USAGE}\n{LAUNCH_USAGE}\n{_COMPILE}")
     if sys.flags.ignore_environment:
         sys.exit("python -m hybridc run: started with -E or -I, Python does not look for mxnet where hybridc has it")
     path = [str(Path(hybridc.alias.__file__).parent), os.environ.get("PYTHONPATH", "")]

@@ -188,6 +188,14 @@ class FileWriteError(MXNetError, OSError):
     """
 
 
+class CompiledFileError(MXNetError):
+    """A file of compiled graphs cannot be used here, as by ``SymbolBlock.imports(…, compiled="net-0000.compiled")``.
+
+    It is damaged, or was compiled for another processor or by another version of hybridc; the text says which. Compile
+    it again on such a computer, or leave ``compiled`` out: then the network is compiled at its first call.
+    """
+
+
 class MissingFolderError(FileWriteError, FileNotFoundError):
     """A file is to be written into a folder that does not exist, as by ``trainer.save_states("/nosuch/a")``."""
 

@@ -137,6 +137,10 @@ class Executor:
             RECORDER.add("api", "Executor.forward", begin)
         return self.outputs
 
+    def compile(self, is_train: bool = False) -> None:
+        """Compile what :meth:`forward` will run, without running."""
+        self._compiled(is_train, is_train and any(self._variables()))
+
     def _run(self, training: bool, recorded: bool) -> None:
         self._release()
         variables = self._variables()

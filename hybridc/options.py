@@ -6,6 +6,7 @@ Bytes are a number, or one with a unit: ``512M``, ``1.5 GiB``; units are powers 
 | variable | default | meaning |
 |---|---|---|
 | ``HYBRIDC_TARGET`` | llvm | what hybridized blocks are compiled for: ``llvm`` (native code) or ``numpy`` (Python) |
+| ``HYBRIDC_COMPILE`` | call | ``background``: another process compiles, and calls run eagerly until it is done |
 | ``HYBRIDC_VERIFY`` | 0 | verify the IR after every pass, and memory plans |
 | ``HYBRIDC_VERIFY_PLAN`` | 0 | verify memory plans alone, which takes little time |
 | ``HYBRIDC_POISON`` | 0 | fill memory with NaN while it holds nothing of use |
@@ -16,7 +17,8 @@ Bytes are a number, or one with a unit: ``512M``, ``1.5 GiB``; units are powers 
 | ``HYBRIDC_PROFILER_AUTOSTART`` | 0 | the profiler runs from the import on, as after ``set_state("run")`` |
 | ``HYBRIDC_EXPLAIN_RECOMPILES`` | 0 | log every compilation after a network's first, with its reason |
 | ``HYBRIDC_NUM_THREADS`` | ``OMP_NUM_THREADS``, cores | threads that share a kernel; the numpy target uses at most 2 |
-| ``HYBRIDC_CACHE_ENTRIES`` | 64 | compiled graphs kept per block |
+| ``HYBRIDC_CACHE_ENTRIES`` | 64 | compiled graphs kept per block, however large |
+| ``HYBRIDC_GRAPH_BYTES`` | 64 MiB | more of them are kept while the plans of all together take no more memory |
 | ``HYBRIDC_POOL_BYTES`` | 1 GiB | memory of freed results that is kept for new ones |
 | ``HYBRIDC_CACHE_DIR`` | the platform's | folder for what is compiled once and used by later processes |
 | ``HYBRIDC_CACHE_BYTES`` | 1 GiB | how large that folder may grow; what was not used for the longest time goes |
@@ -60,6 +62,7 @@ class Options:
     """The settings of this process."""
 
     target: str = "llvm"
+    compile: str = "call"
     verify: bool = False
     verify_plan: bool = False
     poison: bool = False
@@ -71,6 +74,7 @@ class Options:
     explain_recompiles: bool = False
     num_threads: int = 2
     cache_entries: int = 64
+    graph_bytes: int = 64 << 20
     pool_bytes: int = 1 << 30
     cache: str = ""
     cache_bytes: int = 1 << 30
@@ -218,6 +222,7 @@ def read(env: Mapping[str, str]) -> Options:
     reader = _EnvironmentReader(env)
     options = Options(
         target=reader.choice("HYBRIDC_TARGET", ("llvm", "numpy", "triton")),
+        compile=reader.choice("HYBRIDC_COMPILE", ("call", "background")),
         verify=reader.flag("HYBRIDC_VERIFY"),
         verify_plan=reader.flag("HYBRIDC_VERIFY_PLAN"),
         poison=reader.flag("HYBRIDC_POISON"),
@@ -229,6 +234,7 @@ def read(env: Mapping[str, str]) -> Options:
         explain_recompiles=reader.flag("HYBRIDC_EXPLAIN_RECOMPILES"),
         num_threads=reader.count("HYBRIDC_NUM_THREADS", _threads(env)),
         cache_entries=reader.count("HYBRIDC_CACHE_ENTRIES", 64),
+        graph_bytes=reader.bytes("HYBRIDC_GRAPH_BYTES", 64 << 20),
         pool_bytes=reader.bytes("HYBRIDC_POOL_BYTES", 1 << 30),
         cache=_cache(reader),
         cache_bytes=reader.bytes("HYBRIDC_CACHE_BYTES", 1 << 30),

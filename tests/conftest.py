@@ -73,6 +73,18 @@ def by_numpy(monkeypatch):
         monkeypatch.setattr(module, "OPTIONS", dataclasses.replace(module.OPTIONS, target="numpy"))
 
 
+@pytest.fixture
+def own_attributes(monkeypatch):
+    """What a test attaches to softmax goes with it: while there is such a thing, no graph is stored."""
+    from hybridc.dialects import operator_registry
+
+    attached = operator_registry.Attached
+    with monkeypatch.context() as patch:
+        patch.setattr(operator_registry.operator("hybrid.softmax"), attached.FIELD, {}, raising=False)
+        yield
+    attached.changes += 1
+
+
 def pytest_unconfigure():
     """What these tests compiled is for them alone."""
     if _OWN_CACHE:

@@ -52,9 +52,12 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.compile.new_sizes": "hybridc.compile.* hybridc.ir.sized_module",
         "hybridc.compile.pipeline": "hybridc.ir.spec",
         "hybridc.compile.stages": "hybridc.compile.* hybridc.dialects.mlir.late_formats",
-        "hybridc.gluon.export": "hybridc.symbol.optimize",
+        "hybridc.gluon.export": "hybridc.compile.compiled_file hybridc.symbol.optimize",
+        "hybridc.gluon.hybridize.cached_graph": "hybridc.compile.background.background_graph",
         "hybridc.gluon.hybridize.report": "hybridc.compile.explain_html",
         "hybridc.library": "hybridc.library.extension_backend",
+        "hybridc.module.module": "hybridc.compile.compiled_file",
+        "hybridc.tools.compile_network": "hybridc.compile.compiled_file",
         "hybridc.lower.llvm.codegen.native_function": "hybridc.lower.llvm.codegen.*",
         "hybridc.lower.llvm.executor.runtime_object": "hybridc.lower.llvm.executor.emit_runtime",
         "hybridc.subgraph": "hybridc.dialects.mlir.hybrid hybridc.trace.trace_to_graph hybridc.transforms.graph.splice "
@@ -70,6 +73,7 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.compile.warm_start": "hybridc.runtime.device_executable",
     },
     "namespaces, when they are first used": {
+        "hybridc.__main__": "hybridc.tools.compile_network",
         "hybridc.stubs": "hybridc hybridc.nd hybridc.symbol",
         "hybridc": "hybridc.*",
         "hybridc.connect": "hybridc.compile.stages hybridc.library hybridc.nd.on_device hybridc.symbol "

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
@@ -18,6 +19,7 @@ from benchmarks import workloads
 from benchmarks.images import EVERY
 from benchmarks.peers.environments import Column, python
 from benchmarks.peers.peer import Arrays, Counts
+from benchmarks.workloads import Workload
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 600.0  # seconds for one answer, unless others are given: torch.compile may take minutes
@@ -52,13 +54,15 @@ class Client:
 
     def __init__(
         self, column: Column, folder: Path, cache: Path, threads: int, reuse: bool, log: IO[str],
-        patience: float = PATIENCE,
+        patience: float = PATIENCE, lean: bool = False,
     ) -> None:  # fmt: skip
         self.column = column
         self.patience = patience
         settings = thread_settings(threads) | dict.fromkeys(CACHES, str(cache))
         settings |= {"HYBRIDC_TARGET": column.mode} if column.ours else {}
         command = [str(python(folder, column)), "-m", "benchmarks.peers.serve", column.peer, column.mode, str(threads)]
+        command += [str(time.perf_counter())] * lean
+        settings |= {"PYTHONSAFEPATH": "1", "PYTHONPATH": f"{column.tree}:{ROOT}"} if column.tree else {}
         self._process = subprocess.Popen(
             command,
             cwd=ROOT,
@@ -138,8 +142,20 @@ def first_call(client: Client, name: str, folder: Path) -> dict[str, Any] | None
     if made is None:
         return None
     answer, outputs = made
+    return {**answer, "error of magnitude": checked(EVERY[name], outputs)}
+
+
+def further_call(client: Client, data: Arrays, folder: Path) -> tuple[dict[str, Any], Arrays]:
+    """What a peer tells of the program's call with other data, and the outputs."""
+    path = folder / "further.npz"
+    np.savez(path, **data)  # pyright: ignore[reportArgumentType]
+    return _written(client, folder, "further", inputs=str(path))
+
+
+def checked(workload: Workload, outputs: Arrays) -> float:
+    """The error of the outputs; InexactError if they are wrong."""
     try:
-        return {**answer, "error of magnitude": EVERY[name].error([*outputs.values()])}
+        return workload.error([*outputs.values()])
     except AssertionError as wrong:
         raise InexactError(str(wrong)) from None
 

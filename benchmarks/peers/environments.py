@@ -29,7 +29,7 @@ class Environment:
 class Column:
     """A column of the table: a peer in one of its modes. Without an environment it runs in ours.
 
-    One that compiles nothing is no rival where first calls are compared.
+    Where a *tree* is given, modules are sought in this folder first: another hybridc.
     """
 
     title: str
@@ -37,7 +37,7 @@ class Column:
     mode: str = ""
     environment: str | None = None
     ours: bool = False
-    compiles: bool = True
+    tree: Path | None = None
 
 
 ENVIRONMENTS = {
@@ -54,15 +54,15 @@ COLUMNS = {
     "hybridc": Column("hybridc", "hybridc", "llvm", ours=True),
     "hybridc-numpy": Column("hybridc, target numpy", "hybridc", "numpy", ours=True),
     "mxnet": Column("MXNet hybridized", "mxnet", environment="mxnet"),
-    "torch": Column("torch eager", "torch", "eager", environment="torch", compiles=False),
-    "torch-last": Column("torch eager, channels last", "torch", "last", environment="torch", compiles=False),
+    "torch": Column("torch eager", "torch", "eager", environment="torch"),
+    "torch-last": Column("torch eager, channels last", "torch", "last", environment="torch"),
     "torch-compile": Column("torch.compile", "torch", "compile", environment="torch"),
     "jax": Column("JAX jit", "jax", environment="jax"),
     "onnx": Column("ONNX Runtime", "onnx", environment="onnx"),
     "openvino": Column("OpenVINO", "openvino", environment="openvino"),
     "mnn": Column("MNN", "mnn", environment="mnn"),
     "numba": Column("Numba", "numba", environment="numba"),
-    "numpy": Column("NumPy", "numpy", compiles=False),
+    "numpy": Column("NumPy", "numpy"),
 }
 
 

@@ -16,27 +16,32 @@ class Hybridc(Peer):
     """The networks of ``benchmarks/``; training steps as one program."""
 
     def __init__(self, target: str) -> None:
+        if target != OPTIONS.target:
+            raise RuntimeError(f"this hybridc compiles for {OPTIONS.target}, not for {target}")
+        self.version, self.target = mx.__version__, target
+
+    def load(self) -> None:
         # Importing the compiler is no part of the first call, although hybridc imports it then.
         importlib.import_module("hybridc.dialects.mlir.late_formats").install()
         importlib.import_module("hybridc.compile.new_sizes")
-        if target == "llvm":
+        if self.target == "llvm":
             importlib.import_module("hybridc.runtime.native_executable")
             importlib.import_module("hybridc.lower.llvm.emit_steps")
             # Other frameworks load LLVM at import, too.
             importlib.import_module("hybridc.lower.llvm.codegen.llvm").llvm_version()
         from benchmarks import encoder_train, images, loop_workloads, workloads
 
-        if target != OPTIONS.target:
-            raise RuntimeError(f"this hybridc compiles for {OPTIONS.target}, not for {target}")
-        self.version = mx.__version__
         self.networks, self.images = workloads, images
         self.distance, self.language = encoder_train.TokenDistance, loop_workloads.LanguageModel
+
+    def array(self, value: np.ndarray) -> Any:
+        return mx.nd.array(value, dtype="float32")
 
     def program(self, task: Task) -> Program | None:
         own = super().program(task)
         if own is not None:
             return own
-        made = self.images.EVERY[task.name].network(arrays_of(task), True)
+        made = self.workload(task.name).network(arrays_of(task), True)
         return Program(made.call, made.fetch)
 
     def counts(self, task: Task) -> Counts:
@@ -78,7 +83,7 @@ def training(task: Task, net: Any, loss: Any, x: Any, y: Any, parameters: list[A
     def fetch(losses: Any) -> list[np.ndarray]:
         return [np.asarray(losses.asnumpy().mean()), *(p.data().asnumpy() for p in parameters)]
 
-    return Program(lambda: step(x, y), fetch)
+    return Program(lambda *data: step(*(data or (x, y))), fetch)
 
 
 def open_peer(mode: str, threads: int) -> Peer:

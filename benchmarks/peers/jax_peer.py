@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -13,14 +14,15 @@ from jax import numpy as jnp  # pyright: ignore[reportMissingImports]
 from benchmarks.image_networks import EPSILON, NETWORKS, Conv, trained
 from benchmarks.peers.peer import (
     COUNTED_STEPS,
+    GRAPHS,
     SENTENCE_EPSILON,
+    SENTENCE_HEADS,
     Counts,
     Peer,
     Program,
     Task,
     as_list,
     encoder_layers,
-    heads_of,
 )
 
 LAYERS = ("w1", "b1", "w2", "b2")
@@ -55,6 +57,11 @@ def attend(q: Any, k: Any, v: Any, hidden: Any = 0.0) -> Any:
     return jnp.einsum("bhqk,bhkd->bhqd", jax.nn.softmax(scores, axis=-1), v)
 
 
+def operator(name: str) -> Any:
+    """A function of one array."""
+    return getattr(jnp, name, None) or getattr(jax.nn, name)
+
+
 @jax.custom_vjp
 def user_sigmoid(x: Any) -> Any:
     return 1 / (1 + jnp.exp(-x))
@@ -86,14 +93,14 @@ def inference(task: Task, function: Callable[..., Any]) -> Program:
     """A function of all inputs of the task."""
     run = jax.jit(function)
     given = list(on_device(task).values())
-    return Program(lambda: jax.block_until_ready(run(*given)), fetch)
+    return Program(lambda *data: jax.block_until_ready(run(*data, *given[len(data) :])), fetch)
 
 
 def network(task: Task, function: Callable[..., Any]) -> Program:
     """A function of a dictionary with all inputs of the task: data and parameters."""
     run = jax.jit(function)
     given = on_device(task)
-    return Program(lambda: jax.block_until_ready(run(given)), fetch)
+    return Program(lambda *data: jax.block_until_ready(run(given | dict(zip(given, data)))), fetch)
 
 
 def training(task: Task, loss_of: Callable[..., Any]) -> Program:
@@ -114,7 +121,7 @@ def training(task: Task, loss_of: Callable[..., Any]) -> Program:
     names = [name for name in arrays if trained(name)]
     state = [arrays, {k: jnp.zeros_like(arrays[k]) for k in names}]
 
-    def call() -> Any:
+    def call(x: Any = x, y: Any = y) -> Any:
         *state[:], loss = run(*state, x, y)
         return jax.block_until_ready([loss, *(state[0][name] for name in names)])
 
@@ -247,6 +254,9 @@ class Jax(Peer):
         jax.devices()  # starts the backend: part of the import, not of the first call
         self.version = jax.__version__
 
+    def array(self, value: np.ndarray) -> Any:
+        return jax.block_until_ready(jnp.array(value))
+
     def counts(self, task: Task) -> Counts:
         from benchmarks.peers.jax_counts import counted
 
@@ -287,7 +297,7 @@ class Jax(Peer):
         return network(task, encoder_of(task))
 
     def sentences(self, task: Task) -> Program:
-        layers, heads = encoder_layers(task.arrays), heads_of(task.arrays)
+        layers, heads = encoder_layers(task.arrays), SENTENCE_HEADS
 
         def forward(d: Any) -> Any:
             n, tokens = d["x"].shape
@@ -394,6 +404,48 @@ class Jax(Peer):
             return jax.lax.while_loop(goes_on, lambda state: (state[0] + 1, state[1] * 0.99 + 1), (i, s))[1]
 
         return inference(task, forward)
+
+    def graphs(self, task: Task) -> Program:
+        def graph(inner: str, outer: str) -> Program:
+            return inference(task, lambda x: operator(outer)(operator(inner)(x)))
+
+        made = [graph(*names) for names in GRAPHS]
+        turns = itertools.cycle(made)
+        return Program(lambda *data: next(turns).call(*data), fetch)
+
+    def tanh_chain(self, task: Task) -> Program:
+        operators = int(task.name.rpartition("_")[2])
+
+        def forward(x: Any) -> Any:
+            for _ in range(operators):
+                x = jnp.tanh(x)
+            return x
+
+        return inference(task, forward)
+
+    def dense_layers(self, task: Task) -> Program:
+        layers = sum(name[0] == "w" for name in task.arrays)
+
+        def forward(d: Any) -> Any:
+            x = d["x"]
+            for i in range(layers):
+                x = jnp.tanh(linear(x, d[f"w{i}"], d[f"b{i}"]))
+                x = layer_norm(x, d[f"g{i}"], d[f"h{i}"], task.epsilon) if f"g{i}" in d else x
+            return x
+
+        return network(task, forward)
+
+    normed_layers = dense_layers
+
+    def growing_keys(self, task: Task) -> Program:
+        def forward(d: Any) -> Any:
+            q, k, v = (linear(d["x"], d["w" + tag], d["b" + tag]) for tag in "qkv")
+            keys = jnp.concatenate((d["keys"], k[:, None]), axis=1)
+            values = jnp.concatenate((d["values"], v[:, None]), axis=1)
+            context = attend(*(z[:, None] for z in (q[:, None], keys, values)))[:, 0, 0]
+            return d["x"] + linear(context, d["wo"], d["bo"]), keys, values
+
+        return network(task, forward)
 
     def custom_op(self, task: Task) -> Program:
         def step(d: Any) -> Any:

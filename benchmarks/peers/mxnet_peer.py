@@ -45,21 +45,23 @@ class MXNet(Peer):
     """Our networks, on MXNet."""
 
     def __init__(self) -> None:
-        from benchmarks import images, workloads
+        from benchmarks import workloads
 
         self.version = mx.__version__
         workloads.user_sigmoid = lambda F, x: F.Custom(x, op_type="user_sigmoid")
-        self.workloads = images.EVERY
+
+    def array(self, value: np.ndarray) -> Any:
+        return mx.nd.array(value, dtype="float32")
 
     def program(self, task: Task) -> Program:
-        arrays = {name: mx.nd.array(value, dtype="float32") for name, value in task.arrays.items()}
-        made = self.workloads[task.name].network(arrays, True)
+        arrays = {name: self.array(value) for name, value in task.arrays.items()}
+        made = self.workload(task.name).network(arrays, True)
         for block in made.blocks:  # the fastest that MXNet offers
             block.hybridize(static_alloc=True, static_shape=True)
         mx.nd.waitall()
 
-        def call() -> Any:
-            result = made.call()
+        def call(*data: Any) -> Any:
+            result = made.call(*data)
             mx.nd.waitall()  # it computes in the background
             return result
 

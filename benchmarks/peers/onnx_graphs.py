@@ -10,7 +10,16 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper  # pyright: ignore[reportMissingImports]
 
 from benchmarks.image_networks import EPSILON, NETWORKS, Conv
-from benchmarks.peers.peer import COUNTED_STEPS, SENTENCE_EPSILON, Arrays, Peer, Program, Task, encoder_layers, heads_of
+from benchmarks.peers.peer import (
+    COUNTED_STEPS,
+    SENTENCE_EPSILON,
+    SENTENCE_HEADS,
+    Arrays,
+    Peer,
+    Program,
+    Task,
+    encoder_layers,
+)
 
 OPSET, IR_VERSION = 20, 10
 
@@ -226,7 +235,7 @@ class OnnxPeer(Peer):
     def sentences(self, task: Task) -> Program:
         g = Graph(task, "x lengths")
         n, tokens = task.arrays["x"].shape
-        heads, units = heads_of(task.arrays), task.arrays["words"].shape[1]
+        heads, units = SENTENCE_HEADS, task.arrays["words"].shape[1]
         split, joined = (g.constant(np.array([n, tokens, *rest])) for rest in ((heads, units // heads), (units,)))
         one, two = g.constant(np.array([1])), g.constant(np.array([2]))
 

@@ -5,29 +5,31 @@ Nothing here needs more than NumPy: it runs in the environments of all peers.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from benchmarks.image_networks import NETWORKS
 
+if TYPE_CHECKING:
+    from benchmarks.workloads import Workload
+
 Arrays = dict[str, np.ndarray]
 COUNTED_STEPS = 1000  # of the workload while_loop
 # Workloads of one network, ``sentence_workloads.py``: texts and tokens.
 SENTENCES = {"sentences_1x16": (1, 16), "sentences_1x128": (1, 128), "sentences_32x32": (32, 32)}
-SENTENCE_HEAD, SENTENCE_EPSILON = 32, 1e-12  # units of a head; of layer normalization
+DEEP_ENCODERS = {"bert_base": (1, 128), "encoder_24": (1, 128)}  # the same network with more layers
+SENTENCE_HEADS, SENTENCE_EPSILON = 12, 1e-12  # of attention; of layer normalization
+# The names, in all frameworks, of the two operators of each graph of the workload graphs.
+GRAPHS = [*itertools.permutations(("tanh", "sigmoid", "relu", "sin", "square", "abs", "cos"), 2)]
 
 
 def encoder_layers(arrays: Mapping[str, Any]) -> int:
     """How many layers a sentence encoder has."""
     return sum(f"w{i}q" in arrays for i in range(len(arrays)))
-
-
-def heads_of(arrays: Mapping[str, Any]) -> int:
-    """How many heads its attention has."""
-    return arrays["w0q"].shape[0] // SENTENCE_HEAD
 
 
 @dataclass(frozen=True)
@@ -46,11 +48,12 @@ class Task:
 class Program:
     """A task ready to run: ``call()`` is one step, finished when it returns; ``fetch(result)`` its outputs.
 
+    ``call(x, …)`` is one of other data, in the framework's arrays: they stand for the task's first ones.
     What a framework puts off until it is called (tracing, compiling, packing weights) is no part of making the program:
     it belongs to the first call.
     """
 
-    call: Callable[[], Any]
+    call: Callable[..., Any]
     fetch: Callable[[Any], list[np.ndarray]]
 
 
@@ -75,15 +78,32 @@ class Peer:
     """A framework in one of its modes. Each method that is named as a workload makes the program of it.
 
     Those of all networks of images are made by ``image``, ``image_training`` and ``image_gradient``, those of
-    ``SENTENCES`` by ``sentences``.
+    ``SENTENCES`` by ``sentences``; a number at the end of a name is not the method's.
     """
 
     version: str
 
+    def load(self) -> None:
+        """Import what a first call would import: it is no part of one, but for that of a whole process."""
+
+    def array(self, value: np.ndarray) -> Any:
+        """An array of the framework."""
+        raise NotImplementedError
+
+    def workload(self, name: str) -> Workload:
+        """The definition; the files of all are imported only for one that is not in the first one's small file."""
+        from benchmarks.first_workloads import FIRST_WORKLOADS
+
+        if name in FIRST_WORKLOADS:
+            return FIRST_WORKLOADS[name]
+        from benchmarks.images import EVERY
+
+        return EVERY[name]
+
     def program(self, task: Task) -> Program | None:
         """The program of a task, if this peer has one."""
-        name = NETWORKS[task.name].kind if task.name in NETWORKS else task.name
-        name = "sentences" if name in SENTENCES else name
+        name = NETWORKS[task.name].kind if task.name in NETWORKS else task.name.rstrip("_0123456789")
+        name = "sentences" if task.name in SENTENCES | DEEP_ENCODERS else name
         make: Callable[[Task], Program] | None = getattr(self, name, None)
         return None if make is None else make(task)
 

@@ -33,24 +33,9 @@ from benchmarks.peers.client import PATIENCE, ROOT, Client, InexactError, PeerEr
 from benchmarks.peers.environments import COLUMNS, Column
 
 QUICK, THOROUGH = (3, 0.05), (7, 0.2)  # rounds, seconds of a block
-MODES = ("steady", "first", "memory")
+MODES = ("steady", "memory")
 NOTHING = "-"
 
-
-@dataclass(frozen=True)
-class Fresh:
-    """A figure that is found in fresh processes, and the mode that asks for it."""
-
-    name: str
-    mode: str
-    title: str
-
-
-FRESH = (
-    Fresh("cold", "first", "first call in a fresh process, nothing cached, s"),
-    Fresh("warm", "first", "first call in a fresh process after another, s"),
-    Fresh("memory", "memory", "peak memory while running, MiB above the level after the import"),
-)
 
 Row = dict[str, Any]  # of a workload: by the name of a column, a number, or a text where there is none
 
@@ -72,11 +57,13 @@ class Measurement:
     problems: list[str] = field(default_factory=list[str])
     versions: dict[str, str] = field(default_factory=dict[str, str])
 
-    def open(self, name: str, threads: int, cache: Path | None = None) -> Client:
+    def open(self, name: str, threads: int, cache: Path | None = None, lean: bool = False) -> Client:
         """A running peer; its caches last, unless a folder is given."""
         kept = self.folder / "cache" / name
         kept.mkdir(parents=True, exist_ok=True)
-        return Client(self.columns[name], self.folder, cache or kept, threads, self.reuse, self.log, self.patience)
+        return Client(
+            self.columns[name], self.folder, cache or kept, threads, self.reuse, self.log, self.patience, lean
+        )
 
     def failed(self, workload: str, name: str, error: PeerError) -> str:
         """Note a failure; what the table shows of it."""
@@ -120,33 +107,23 @@ class Measurement:
                 row[name] = self.failed(workload, name, error)
         return ready
 
-    # --- first calls and memory
+    # --- memory
 
-    def fresh(self, workload: str, threads: int) -> dict[str, Row]:
-        """Seconds of the first call without and with what an earlier process left, and MiB while running."""
-        rows: dict[str, Row] = {kind.name: dict.fromkeys(self.columns, NOTHING) for kind in FRESH}
+    def memory(self, workload: str, threads: int) -> Row:
+        """MiB while running, in fresh processes, by column."""
+        row: Row = dict.fromkeys(self.columns, NOTHING)
         for name in self.columns:
             with tempfile.TemporaryDirectory(dir=self.scratch) as cache:
+                client = self.open(name, threads, Path(cache))
                 try:
-                    for kind in ("cold", "warm"):
-                        seconds, peak = self._one_process(workload, name, threads, Path(cache))
-                        rows[kind][name], rows["memory"][name] = seconds, peak
+                    self.versions[self.columns[name].title] = client.started()["version"]
+                    if first_call(client, workload, self.scratch) is not None:
+                        row[name] = client.ask("memory")["peak"]
                 except PeerError as error:
-                    failed = self.failed(workload, name, error)
-                    for row in rows.values():
-                        row[name] = row[name] if isinstance(row[name], float) else failed
-        return rows
-
-    def _one_process(self, workload: str, name: str, threads: int, cache: Path) -> tuple[Any, Any]:
-        client = self.open(name, threads, cache)
-        try:
-            self.versions[self.columns[name].title] = client.started()["version"]
-            found = first_call(client, workload, self.scratch)
-            if found is None:
-                return NOTHING, NOTHING
-            return found["seconds"], client.ask("memory")["peak"]
-        finally:
-            client.close()
+                    row[name] = self.failed(workload, name, error)
+                finally:
+                    client.close()
+        return row
 
 
 # --- tables -------------------------------------------------------------------------------------------------
@@ -177,18 +154,12 @@ def line(cells: Sequence[str]) -> str:
 class Table:
     """A Markdown table, printed row by row: workloads down, peers across, then our ratio to the best peer."""
 
-    def __init__(
-        self, title: str, columns: Mapping[str, Column], scale: float = 1.0, floor: bool = False, compiled: bool = False
-    ) -> None:
+    def __init__(self, title: str, columns: Mapping[str, Column], scale: float = 1.0, floor: bool = False) -> None:
         self.columns, self.scale, self.floor = columns, scale, floor
-        self.rivals = [n for n, c in columns.items() if not c.ours and (c.compiles or not compiled)]
+        self.rivals = [n for n, c in columns.items() if not c.ours]
         self.ratios: list[float] = []
         head = ["workload", *(["floor"] if floor else []), *(c.title for c in columns.values())]
-        head += [
-            "best peer that compiles" if compiled else "best peer",
-            "ours / best",
-            *(["floor / ours"] if floor else []),
-        ]
+        head += ["best peer", "ours / best", *(["floor / ours"] if floor else [])]
         print(f"\n{title}\n\n{line(head)}\n|{'---|' * len(head)}", flush=True)
 
     def add(self, name: str, row: Row) -> None:
@@ -297,13 +268,12 @@ def tables(
             if beside in rows:
                 table.divide(f"{name} / {beside}", rows[name], rows[beside])
         table.end()
-    wanted = [kind for kind in FRESH if kind.mode in modes]
-    fresh = {name: measurement.fresh(name, max(threads)) for name in names} if wanted else {}
-    for kind in wanted:
-        table = Table(kind.title, measurement.columns, compiled=kind.mode == "first")
-        found[kind.title] = {name: rows[kind.name] for name, rows in fresh.items()}
-        for name, row in found[kind.title].items():
-            table.add(name, row)
+    if "memory" in modes:
+        title = "peak memory while running, MiB above the level after the import"
+        table, rows = Table(title, measurement.columns), found.setdefault(title, {})
+        for name in names:
+            rows[name] = measurement.memory(name, max(threads))
+            table.add(name, rows[name])
         table.end()
     return found
 

@@ -1,17 +1,20 @@
 """One peer in its own process: requests arrive as lines of JSON on stdin, each is answered by one line on stdout.
 
-``python -m benchmarks.peers.serve PEER MODE THREADS`` runs in the peer's environment; ``run.py`` starts it.
+``python -m benchmarks.peers.serve PEER MODE THREADS [BORN]`` runs in the peer's environment; ``client.py`` starts it.
+With BORN, the time at which it did, it is *lean*: what a first call imports is left to that.
 
 | request | does | answer |
 |---|---|---|
 | (the start) | imports the framework | version, seconds of the import |
 | prepare | makes the program of a task that was written with ``numpy.savez`` | whether the peer has this workload |
-| first | calls it for the first time, writes the outputs with ``numpy.savez`` | seconds, peak MiB |
+| first | calls it for the first time, writes the outputs with ``numpy.savez`` | seconds, also since BORN, peak MiB |
+| further | the same with other data, which ``numpy.savez`` wrote | the same |
 | block | calls it for about so many seconds | the median seconds of a call, or the least |
 | memory | calls it ten times | peak MiB |
 | count | counts kernels of a network of ``counted_networks.py``, writes its results by name | what ``Counts`` has |
 
-Peaks are of the resident memory above its level after the import. An exception is answered by its text.
+Peaks are of the resident memory above its level after the import. Seconds of the processor are those of all threads,
+and of child processes that ended: compilers. An exception is answered by its text.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import gc
 import importlib
 import json
 import os
+import resource
 import statistics
 import sys
 import time
@@ -33,10 +37,13 @@ from benchmarks.peers.peer import Arrays, Peer, Program, Task
 class Session:
     """The requests, as methods."""
 
-    def __init__(self, peer: str, mode: str, threads: int) -> None:
+    def __init__(self, peer: str, mode: str, threads: int, born: str) -> None:
         importlib.import_module("numpy")  # every peer needs it
         start = time.perf_counter()
         self.peer: Peer = importlib.import_module(f"benchmarks.peers.{peer}_peer").open_peer(mode, threads)
+        self.born = float(born) if born else start
+        if not born:
+            self.peer.load()
         self.imported = time.perf_counter() - start
         self.level = memory.status("VmRSS")
         self.made: Program | None = None
@@ -57,16 +64,23 @@ class Session:
         return self.made
 
     def first(self, outputs: str) -> dict[str, Any]:
+        return self._call(outputs)
+
+    def further(self, inputs: str, outputs: str) -> dict[str, Any]:
+        return self._call(outputs, *(self.peer.array(value) for value in read(inputs).values()))
+
+    def _call(self, outputs: str, *data: Any) -> dict[str, Any]:
         import numpy as np
 
         gc.collect()
         memory.reset_peak()
-        start = time.perf_counter()
-        result = self.program.call()
-        seconds = time.perf_counter() - start
+        before, start = processor_seconds(), time.perf_counter()
+        result = self.program.call(*data)
+        seconds, after = time.perf_counter() - start, processor_seconds()
         peak = memory.peak() - self.level
         np.savez(outputs, *self.program.fetch(result))
-        return {"seconds": seconds, "peak": peak}
+        whole = {"all seconds": start + seconds - self.born, "all processor": after}
+        return {"seconds": seconds, "processor": after - before, "peak": peak, **whole}
 
     def block(self, seconds: float, least: bool = False) -> dict[str, Any]:
         gc.collect()
@@ -91,6 +105,12 @@ class Session:
         return {name: value for name, value in vars(counts).items() if name != "outputs"}
 
 
+def processor_seconds() -> float:
+    """What this process, with its children that ended, has taken of the processor."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
 def read(inputs: str) -> Arrays:
     """Arrays that were written by name."""
     import numpy as np
@@ -106,7 +126,7 @@ def pin(threads: int) -> None:
         os.sched_setaffinity(0, cores[-threads:])
 
 
-def main(peer: str, mode: str, threads: str) -> None:
+def main(peer: str, mode: str, threads: str, born: str = "") -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what a framework prints does not meet our answers
     pin(int(threads))
@@ -122,7 +142,7 @@ def main(peer: str, mode: str, threads: str) -> None:
     session: list[Session] = []
 
     def start() -> dict[str, Any]:
-        session.append(Session(peer, mode, int(threads)))
+        session.append(Session(peer, mode, int(threads), born))
         return session[0].started()
 
     answer(start, {})

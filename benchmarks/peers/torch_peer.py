@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,14 +14,15 @@ from torch.nn import functional as F  # pyright: ignore[reportMissingImports]
 from benchmarks.image_networks import EPSILON, NETWORKS, Conv, trained
 from benchmarks.peers.peer import (
     COUNTED_STEPS,
+    GRAPHS,
     SENTENCE_EPSILON,
+    SENTENCE_HEADS,
     Counts,
     Peer,
     Program,
     Task,
     as_list,
     encoder_layers,
-    heads_of,
 )
 
 LAYERS = ("w1", "b1", "w2", "b2")
@@ -156,12 +158,19 @@ class Torch(Peer):
         self.mode = mode
         self.ready: Callable[[Any], Any] = torch.compile if mode == "compile" else lambda function: function
 
+    def array(self, value: np.ndarray) -> Any:
+        """A tensor, an image in the layout of the mode."""
+        tensor = torch.from_numpy(value)
+        if self.mode == "eager" or value.ndim not in LAST:
+            return tensor
+        return tensor.contiguous(memory_format=LAST[value.ndim])
+
     def inference(self, function: Any, *inputs: np.ndarray) -> Program:
         """A function called on fixed inputs, without gradients."""
         torch.set_grad_enabled(False)
         run = self.ready(function)
         given = [torch.from_numpy(x) for x in inputs]
-        return Program(lambda: run(*given), fetch)
+        return Program(lambda *data: run(*data, *given[len(data) :]), fetch)
 
     def network(self, task: Task, inputs: str, function: Callable[..., Any]) -> Program:
         """The same where all arrays but the named ones are parameters."""
@@ -185,7 +194,7 @@ class Torch(Peer):
         parameters = [net.values[name] for name in arrays if trained(name)]
         optimizer = torch.optim.SGD(parameters, lr=task.learning_rate, momentum=task.momentum, fused=True)
 
-        def step() -> Any:
+        def step(x: Any = x, y: Any = y) -> Any:
             optimizer.zero_grad(set_to_none=True)
             loss = run(x, y)
             loss.backward()
@@ -225,7 +234,7 @@ class Torch(Peer):
         return self.network(task, "x", encoder_of(task))
 
     def sentences(self, task: Task) -> Program:
-        layers, heads = encoder_layers(task.arrays), heads_of(task.arrays)
+        layers, heads = encoder_layers(task.arrays), SENTENCE_HEADS
 
         def norm(p: Any, x: Any, tag: str) -> Any:
             return F.layer_norm(x, x.shape[-1:], p["g" + tag], p["h" + tag], SENTENCE_EPSILON)
@@ -256,18 +265,15 @@ class Torch(Peer):
 
     def laid_out(self, task: Task) -> dict[str, Any]:
         """The arrays as tensors, in the layout of the mode."""
-        arrays = {k: torch.from_numpy(v) for k, v in task.arrays.items()}
-        if self.mode == "eager":
-            return arrays
-        return {k: v.contiguous(memory_format=LAST[v.ndim]) if v.ndim in LAST else v for k, v in arrays.items()}
+        return {k: self.array(v) for k, v in task.arrays.items()}
 
     def image(self, task: Task) -> Program:
         """A network of images."""
         function, arrays = NETWORKS[task.name].function, self.laid_out(task)
-        x = arrays.pop("x")
+        given = arrays.pop("x")
         torch.set_grad_enabled(False)
         run = self.ready(Network(arrays, lambda p, x: function(Builder(p, False), x)).eval())
-        return Program(lambda: run(x), fetch)
+        return Program(lambda x=given: run(x), fetch)
 
     def image_training(self, task: Task) -> Program:
         """Its training step; running means and variances are no parameters."""
@@ -348,6 +354,47 @@ class Torch(Peer):
             return while_loop(lambda i, _: i[0] < COUNTED_STEPS, lambda i, s: (i + 1, s * 0.99 + 1), (i, s))[1]
 
         return self.inference(one_operator if self.mode == "compile" else steps, task.arrays["i"], task.arrays["s"])
+
+    def graphs(self, task: Task) -> Program:
+        def graph(inner: str, outer: str) -> Program:
+            first, second = getattr(torch, inner), getattr(torch, outer)
+            return self.inference(lambda x: second(first(x)), task.arrays["x"])
+
+        made = [graph(*names) for names in GRAPHS]
+        turns = itertools.cycle(made)
+        return Program(lambda *data: next(turns).call(*data), fetch)
+
+    def tanh_chain(self, task: Task) -> Program:
+        operators = int(task.name.rpartition("_")[2])
+
+        def forward(x: Any) -> Any:
+            for _ in range(operators):
+                x = torch.tanh(x)
+            return x
+
+        return self.inference(forward, task.arrays["x"])
+
+    def dense_layers(self, task: Task) -> Program:
+        layers = sum(name[0] == "w" for name in task.arrays)
+
+        def forward(p: Any, x: Any) -> Any:
+            for i in range(layers):
+                x = torch.tanh(F.linear(x, p[f"w{i}"], p[f"b{i}"]))
+                x = F.layer_norm(x, x.shape[-1:], p[f"g{i}"], p[f"h{i}"], task.epsilon) if f"g{i}" in p else x
+            return x
+
+        return self.network(task, "x", forward)
+
+    normed_layers = dense_layers
+
+    def growing_keys(self, task: Task) -> Program:
+        def forward(p: Any, x: Any, keys: Any, values: Any) -> Any:
+            q, k, v = (F.linear(x, p["w" + tag], p["b" + tag])[:, None] for tag in "qkv")
+            keys, values = torch.cat((keys, k), 1), torch.cat((values, v), 1)
+            context = F.scaled_dot_product_attention(q, keys, values)[:, 0]
+            return x + F.linear(context, p["wo"], p["bo"]), keys, values
+
+        return self.network(task, "x keys values", forward)
 
     def custom_op(self, task: Task) -> Program:
         torch.set_grad_enabled(True)

@@ -9,7 +9,10 @@ from collections.abc import Generator
 
 @contextlib.contextmanager
 def collector_at_rest() -> Generator[None]:
-    """Pause the collector: it would traverse a graph again and again while that is built."""
+    """Pause the collector: it would traverse a graph again and again while that is built, and once more at the end.
+
+    What a compilation leaves behind is freed without it (:mod:`hybridc.dialects.mlir.erase`, ``Trace.release``).
+    """
     rests = gc.isenabled()
     if rests:
         gc.disable()
@@ -17,4 +20,15 @@ def collector_at_rest() -> Generator[None]:
         yield
     finally:
         if rests:
+            _take_for_old()
             gc.enable()
+
+
+def _take_for_old() -> None:
+    """Let all objects count as old: the next collection of young ones would traverse what was made meanwhile.
+
+    Objects that a program has frozen itself stay so.
+    """
+    if not gc.get_freeze_count():
+        gc.freeze()
+        gc.unfreeze()

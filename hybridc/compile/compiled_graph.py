@@ -12,6 +12,8 @@ from hybridc import autograd
 from hybridc.array.dispatch import execute
 from hybridc.array.ndarray import NDArray, at, wrap
 from hybridc.autograd import record_operator
+from hybridc.dialects.error_context import raise_located
+from hybridc.errors import MXNetError
 from hybridc.ground.cached import cached_property
 from hybridc.ground.debug import compiling
 from hybridc.ground.locks import UPDATES
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
     from hybridc.autograd import TapeNode
     from hybridc.compile.stages import Traced
     from hybridc.ir.planned import Program
+
+
+# What a node of a trace takes in memory, with its guards and locations.
+_NODE_BYTES = 4096
 
 
 class CompiledGraph:
@@ -104,6 +110,14 @@ class CompiledGraph:
         """The programs of each of the :meth:`stages`."""
         graphs = [g for g in (self, *self._of_heads.values()) if g.traced is not None]
         return [[e.program for e in (g.forward, g.backward) if e is not None] for g in graphs]
+
+    @property
+    def plan_bytes(self) -> int | None:
+        """About the memory that it has for itself beside graphs at other sizes; None if that may be much."""
+        graphs = (self, *self._of_heads.values())
+        sizes = [e.plan_bytes for g in graphs for e in (g.forward, g.backward) if e is not None]
+        plans = [size for size in sizes if size is not None]
+        return _NODE_BYTES * len(self.trace.nodes) + sum(plans) if len(plans) == len(sizes) else None
 
     def summary(self) -> list[str]:
         """Lines for ``net.explain()``: origin, kernels, memory and host calls."""
@@ -185,7 +199,7 @@ class CompiledGraph:
             if values is not None and not values.hold(arrays):
                 values.prepare(workspace, arrays)
             results = forward.run_in(workspace, arrays)
-            self._write_back(arrays, results)
+            put_back(arrays, self.updates, results[self.visible :])
         finally:
             forward.release(workspace)
         if self.single:
@@ -203,17 +217,18 @@ class CompiledGraph:
         outputs = at(self._context, [wrap(r) for r in results[: self.visible]])
         if self.updates:
             before = [a.copy() if i in self.updates else a for i, a in enumerate(arrays)]  # before the forward
-            self._write_back(arrays, results)
+            put_back(arrays, self.updates, results[self.visible :])
             arrays = before
         call = RecordedCall(self, workspace, arrays, results)
         record_operator(call, inputs, arrays, outputs)
         return outputs[0] if self.single else regroup(outputs, self.trace.structure)
 
-    def _write_back(self, arrays: Sequence[Any], results: Sequence[Any]) -> None:
-        """Copy the new values of mutated inputs back into their arrays."""
-        for i, value in zip(self.updates, results[self.visible :], strict=False):
-            np.copyto(arrays[i], value)
-            written(arrays[i])
+
+def put_back(arrays: Sequence[Any], updates: Sequence[int], values: Sequence[Any]) -> None:
+    """Copy the new values of mutated inputs, whose indices are ``updates``, back into their arrays."""
+    for i, value in zip(updates, values, strict=False):
+        np.copyto(arrays[i], value)
+        written(arrays[i])
 
 
 def _some(heads: Sequence[int]) -> str:
@@ -315,11 +330,24 @@ def _place(buffer: Any, like: Any, arguments: Sequence[Any]) -> Any:
 
 
 def replay(trace: Trace, inputs: Sequence[NDArray]) -> list[NDArray]:
-    """Run a trace eagerly, operator by operator, on NDArrays for all its inputs."""
+    """Run a trace eagerly, operator by operator, on NDArrays for all its inputs; an error names the user's line."""
     values: dict[int, Any] = {id(s): x for s, x in zip(trace.leaves, inputs, strict=True)}
-    for node in trace.nodes:
+    last = _last_uses(trace)
+    for index, node in enumerate(trace.nodes):
         operands = [values[id(s)] for s in node.inputs]
-        results = execute(node.op, operands)
+        try:
+            results = execute(node.op, operands)
+        except MXNetError as error:
+            raise_located(error, node.location)
         for symbol, result in zip(node.outputs, results, strict=True):
             values[id(symbol)] = result
+        for symbol in (*node.inputs, *node.outputs):
+            if last.get(id(symbol), index) <= index:
+                values.pop(id(symbol), None)
     return [values[id(s)] for s in trace.outputs]
+
+
+def _last_uses(trace: Trace) -> dict[int, int]:
+    """For each value of a trace that an operator reads, or that is a result, the index of the last reader."""
+    last = {id(s): index for index, node in enumerate(trace.nodes) for s in node.inputs}
+    return last | dict.fromkeys(map(id, trace.outputs), len(trace.nodes))

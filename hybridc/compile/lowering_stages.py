@@ -128,7 +128,9 @@ class Formed:
                 programs = {name: planning.emit(self.module, name) for name in planned}
         called = kernels(self.module)
         for name, program in programs.items():
-            program.layout = described_layouts(planned[name], called)
+            if name not in planning.layouts:
+                planning.layouts[name] = described_layouts(planned[name], called)
+            program.layout = planning.layouts[name]
             pipeline.source(f"{dump}.{program.name}.{program.suffix}", program.source)
         return Lowered(self.trace, self.grads, self.module, programs, self.target)
 

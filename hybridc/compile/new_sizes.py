@@ -137,7 +137,8 @@ def _family(traced: Traced, form: Callable[[Traced], Formed]) -> _Family | None:
         symbolic_key, integers = without_sizes(dataclasses.replace(traced, trace=trace))
         if symbolic_key != key:  # a rule of a user's operator tells symbolic sizes from plain ones
             return None
-        formed = form(dataclasses.replace(traced, trace=with_known_sizes(trace, sizes)))
+        known = with_known_sizes(trace, sizes)
+        formed = form(dataclasses.replace(traced, trace=known))
     except (NotSymbolic, NotWritable, CustomOpError):  # users' operators are written for plain integers
         return None
     places: dict[int, int] = {}
@@ -149,6 +150,8 @@ def _family(traced: Traced, form: Callable[[Traced], Formed]) -> _Family | None:
     kernels = SizedModule(formed.module, sizes, varying)
     free = [plain[place] for place in places.values()]
     where, target = _lines(trace), formed.target
+    for read in (trace, known):
+        read.release()
     return _Family(sizes, integers, places, varying, kernels, target, where, target.plan(ahead=True), free)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hybridc.compile.collector import collector_at_rest
+from hybridc.compile.long_compilation import reported_if_long
 from hybridc.ground.cached import cached_property
 from hybridc.ground.events import recorded
 from hybridc.trace.tracer import Trace, trace_call
@@ -67,6 +68,15 @@ class Traced:
         graph.traced = self
         return graph
 
+    def stored(self) -> CompiledGraph | None:
+        """The compiled graph, if the disk cache has it."""
+        from hybridc.compile import warm_start
+
+        graph = warm_start.graph_in_store(self)
+        if graph is not None:
+            graph.traced = self
+        return graph
+
     def _compiled(self) -> CompiledGraph:
         """Run all stages, but for those before :class:`Formed` where the family of sizes has their result."""
         from hybridc.dialects.mlir import late_formats
@@ -74,9 +84,10 @@ class Traced:
         late_formats.install()  # before anything imports xDSL's dialects
         from hybridc.compile import new_sizes
 
-        if self.trace.context.device_type == "gpu":
-            return self.optimize().lower().compile()
-        return new_sizes.planned_graph(self, lambda traced: traced.optimize().form(in_place=True))
+        with reported_if_long(self.trace.name.rpartition("-")[0] or self.trace.name):
+            if self.trace.context.device_type == "gpu":
+                return self.optimize().lower().compile()
+            return new_sizes.planned_graph(self, lambda traced: traced.optimize().form(in_place=True))
 
     def optimize(self) -> Optimized:
         """Run the graph passes: simplify, partition for backends, differentiate, decompose."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -25,10 +25,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Planning:
-    """For one module of kernels: the passes that plan its memory, then the code generator of a planned function."""
+    """For one module of kernels: the passes that plan its memory, then the code generator of a planned function.
+
+    ``layouts`` are the lines on the layouts of images, by function: they are the same at all sizes.
+    """
 
     passes: tuple[ModulePass, ...]
     emit: Callable[[ModuleOp, str], Program]
+    layouts: dict[str, str] = field(default_factory=dict[str, str], compare=False)
 
 
 class Target(ABC):

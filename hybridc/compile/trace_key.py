@@ -1,4 +1,4 @@
-"""Cache keys of compiled graphs: the trace, the definitions of users' operators, all versions, target and options.
+"""Cache keys of compiled graphs: the trace and the definitions of users' operators; all versions, target and options.
 
 Equal keys mean equal graphs, in any process at any time. Names, source locations and source text are no part of them.
 """
@@ -27,16 +27,14 @@ from hybridc.trace.tracer import Trace
 if TYPE_CHECKING:
     from hybridc.compile.stages import Traced
 
+# How the keys of graphs begin.
+GRAPH = "graph "
 # Packages whose versions are part of the key, beside our own files.
 _PACKAGES = ("xdsl", "llvmlite", "scipy_openblas32")
 
 
 def key_of(traced: Traced) -> str:
-    """The cache key of a trace's graph; NotWritable if it has none that identifies it."""
-    target = target_of(traced.trace)
-    made_for: tuple[Any, ...] = (OPTIONS.tf32, compiler_version())
-    if target != "triton":
-        made_for = (OPTIONS.num_threads, OPTIONS.winograd, codegen.target_key(), machine().key())
+    """The cache key of a trace's graph, given :func:`made_for`; NotWritable if it has none that identifies it."""
     if traced.written.changed:
         raise NotWritable("an operator of hybridc's own that was changed")
     parts = (
@@ -45,11 +43,17 @@ def key_of(traced: Traced) -> str:
         traced.grads,
         traced.heads,
         traced.donated,
-        target,
-        *made_for,
-        _versions(),
+        target_of(traced.trace),
     )
-    return "graph " + hashlib.sha256(repr(parts).encode()).hexdigest()
+    return GRAPH + hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def made_for(target: str) -> str:
+    """What graphs depend on beside their traces: versions, options, and the computer."""
+    parts: tuple[Any, ...] = (OPTIONS.tf32, compiler_version())
+    if target != "triton":
+        parts = (OPTIONS.num_threads, OPTIONS.winograd, codegen.target_key(), machine().key())
+    return "graphs " + hashlib.sha256(repr((target, *parts, _versions())).encode()).hexdigest()
 
 
 def target_of(trace: Trace) -> str:

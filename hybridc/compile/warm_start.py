@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hybridc.compile.compiled_graph import CompiledGraph
-from hybridc.compile.trace_key import key_of, target_of
+from hybridc.compile.trace_key import key_of, made_for, target_of
 from hybridc.ground.events import RECORDER, recorded
 from hybridc.ground.serialize import NotWritable
-from hybridc.ground.store import keep, kept
+from hybridc.ground.store import is_adopted, keep, kept
 from hybridc.ir.planned import PlannedProgram
 from hybridc.lower.llvm.codegen import native_function as codegen
 from hybridc.lower.llvm.native_source import NativeSource
@@ -52,34 +52,53 @@ class StoredGraph:
 
 def stored_graph(traced: Traced, compiled: Callable[[], CompiledGraph]) -> CompiledGraph:
     """The compiled graph of a trace: from the disk cache, or else ``compiled()``, which is then stored."""
-    target = target_of(traced.trace)
-    if not _enabled(target):
-        return compiled()
     try:
-        key = key_of(traced)
+        key = key_to_store(traced)
     except NotWritable:
         return compiled()
-    with recorded("compile", "look into the cache on the disk"):
-        graph = _found(key, traced)
-    if RECORDER.active:
-        RECORDER.mark("compile", "cache hit" if graph is not None else "cache miss", args={"graph": traced.trace.name})
+    graph = _looked_up(key, traced)
     if graph is None:
-        if target == "llvm":
+        if target_of(traced.trace) == "llvm":
             compile_runtime_ahead()
         graph = compiled()
-        _keep(key, traced, graph)
+        _keep(key, traced, graph, target_of(traced.trace))
     return graph
 
 
-def _enabled(target: str) -> bool:
-    """Whether a target's plans can be stored, and no option asks to see or verify the compiler's work."""
-    watched = OPTIONS.verify or OPTIONS.poison or OPTIONS.dump or OPTIONS.print_after or OPTIONS.print_source
-    return target in ("llvm", "triton") and not watched and not OPTIONS.time
+def graph_in_store(traced: Traced) -> CompiledGraph | None:
+    """The compiled graph of a trace, if the disk cache has it."""
+    try:
+        return _looked_up(key_to_store(traced), traced)
+    except NotWritable:
+        return None
 
 
-def _found(key: str, traced: Traced) -> CompiledGraph | None:
+def key_to_store(traced: Traced) -> str:
+    """The key under which the graph of a trace is stored; NotWritable if it is not."""
+    target = target_of(traced.trace)
+    if target not in ("llvm", "triton"):
+        raise NotWritable(f"a program for the target {target}")
+    if OPTIONS.verify or OPTIONS.poison or OPTIONS.dump or OPTIONS.print_after or OPTIONS.print_source or OPTIONS.time:
+        raise NotWritable("what an option asks to print, dump, time or verify")
+    return key_of(traced)
+
+
+def compiled_identity(traced: Traced) -> str:
+    """A text that is equal where another process stores the same graph; NotWritable if it is not stored."""
+    return f"{key_to_store(traced)} {made_for(target_of(traced.trace))}"
+
+
+def _looked_up(key: str, traced: Traced) -> CompiledGraph | None:
+    with recorded("compile", "look into the cache on the disk"):
+        graph = _found(key, traced, target_of(traced.trace))
+    if RECORDER.active:
+        RECORDER.mark("compile", "cache hit" if graph is not None else "cache miss", args={"graph": traced.trace.name})
+    return graph
+
+
+def _found(key: str, traced: Traced, target: str) -> CompiledGraph | None:
     """The graph stored under a key, if it is undamaged and the code of its kernels is cached."""
-    stored = kept(key, StoredGraph)
+    stored = kept(key, StoredGraph, made_for(target))
     if stored is None:
         return None
     try:
@@ -92,6 +111,8 @@ def _found(key: str, traced: Traced) -> CompiledGraph | None:
     forward, backward = executables["forward"], executables.get("backward")
     graph = CompiledGraph(traced.trace, forward, backward, stored.saved, stored.grads, stored.saved_bytes, stored.heads)
     graph.origin = "from the cache on the disk, which an earlier process filled"
+    if is_adopted(key, made_for(target)):
+        graph.origin = "from the file that it was compiled into"
     return graph
 
 
@@ -113,13 +134,14 @@ def _loaded(programs: Mapping[str, PlannedProgram], trace: Trace) -> dict[str, E
     return executables
 
 
-def _keep(key: str, traced: Traced, graph: CompiledGraph) -> None:
+def _keep(key: str, traced: Traced, graph: CompiledGraph, target: str) -> None:
     """Store a newly compiled graph."""
     executables = [e for e in (graph.forward, graph.backward) if isinstance(e, PlannedExecutable)]
     programs = {e.program.name: e.planned for e in executables if isinstance(e.planned, NativeSource | TritonProgram)}
     with contextlib.suppress(NotWritable):
         lines = _lines(programs, traced.trace)
-        keep(key, StoredGraph(programs, tuple(graph.saved), tuple(graph.grads), graph.saved_bytes, graph.heads, lines))
+        facts = (tuple(graph.saved), tuple(graph.grads), graph.saved_bytes, graph.heads, lines)
+        keep(key, StoredGraph(programs, *facts), made_for(target))
 
 
 # --- the lines that host calls name ---------------------------------------------------------------------------

@@ -9,10 +9,12 @@ from typing import Any
 
 from hybridc import name as naming
 from hybridc.array.ndarray import NDArray
-from hybridc.errors import MXNetError
+from hybridc.errors import AttributeValueError, MXNetError
+from hybridc.gluon.hybridize.call_samples import ArraySample
+from hybridc.ground.hooks import HOOKS
 from hybridc.ground.nesting import as_list, flatten, regroup
 from hybridc.ground.state import STATE
-from hybridc.symbol.checkpoint import save_checkpoint
+from hybridc.symbol.checkpoint import parameters_file, save_checkpoint
 from hybridc.symbol.composed import COMPOSER, ComposedSymbol, load
 from hybridc.symbol.graph import Entry, SymbolNode
 from hybridc.symbol.recorded import add_recorded
@@ -20,28 +22,67 @@ from hybridc.symbol.variables import var
 from hybridc.trace.tracer import Trace
 
 
-def export(block: Any, path: str, epoch: int, remove_amp_cast: bool) -> None:
-    """Write ``path-symbol.json`` and ``path-0000.params`` from what the block last ran compiled."""
-    symbol, arguments, states, _ = symbol_of(block, "export")
+def export(block: Any, path: str, epoch: int, remove_amp_cast: bool, compiled: bool) -> None:
+    """Write ``path-symbol.json`` and ``path-0000.params`` from what the block last ran compiled.
+
+    With ``compiled`` also ``path-0000.compiled``: the program in predict mode for all sizes that the block has met, or
+    for the last one if the symbol is for this alone.
+    """
+    symbol, arguments, states, inputs, is_general = _exported(block, "export")
     save_checkpoint(path, epoch, symbol, arguments, states, remove_amp_cast)
+    if compiled:
+        file = parameters_file(path, epoch)
+        calls: list[Any] = block.__dict__["_cached_graph"].calls()
+        network = HOOKS.imported(f"{path}-symbol.json", inputs, file)
+        compile_into(beside(file), network, calls if is_general else calls[:1])
+
+
+def compile_into(file: str, network: Any, calls: Sequence[Sequence[tuple[Any, Any]]], training: bool = False) -> None:
+    """Write the programs of a network for calls with arrays of these shapes and dtypes into a file.
+
+    They are for prediction, and with ``training`` for recorded calls, too.
+    """
+    from hybridc.compile.compiled_file import compiled_into
+
+    network.hybridize()
+    modes = (False, True) if training else (False,)
+    with compiled_into(file, len(calls) * len(modes)):
+        for call in calls:
+            for mode in modes:
+                network.compile(*[ArraySample(*array) for array in call], training=mode)
+
+
+def beside(file: str | os.PathLike[str] | None) -> str:
+    """The name of the file with the program of a network, beside that of its parameters."""
+    if file is None:
+        raise AttributeValueError("compiled=True is the file beside that of the parameters; give the name of the file")
+    return f"{os.fspath(file).removesuffix('.params')}.compiled"
 
 
 def symbol_of(block: Any, caller: str) -> tuple[ComposedSymbol, dict[str, NDArray], dict[str, NDArray], list[str]]:
     """What the block last ran compiled: the symbol, its arguments and auxiliary states, the names of its inputs."""
+    return _exported(block, caller)[:4]
+
+
+def _exported(
+    block: Any, caller: str
+) -> tuple[ComposedSymbol, dict[str, NDArray], dict[str, NDArray], list[str], bool]:
+    """What :func:`symbol_of` gives, and whether the symbol is for all shapes."""
     latest = _latest(block)
     if latest is None:
         raise MXNetError(
             f"{block.name}.{caller}: Please first call block.hybridize() and then run forward with this block at least "
             f"once before calling {caller}."
         )
-    symbol, captured = _symbol(block, *latest)
+    composed = _composed(block, *latest)
     trace = latest[0]
+    symbol, captured = _of_trace(block, trace) if composed is None else (composed, {})
     values = {**{p.name: p for p in block.collect_params().values()}, **captured}
     arguments = {name: _value(values[name]) for name in symbol.list_arguments() if name in values}
     states = {name: _value(values[name]) for name in symbol.list_auxiliary_states() if name in values}
     if block._backends:
         symbol = _partitioned(block, symbol, trace, arguments, states)
-    return symbol, arguments, states, _inputs(trace.roles.count("data"))
+    return symbol, arguments, states, _inputs(trace.roles.count("data")), composed is not None
 
 
 def latest_symbol(block: Any) -> ComposedSymbol | None:
@@ -169,8 +210,9 @@ def imports(
     ctx: Any,
     allow_missing: bool,
     ignore_extra: bool,
+    compiled: bool | str | os.PathLike[str] | None,
 ) -> Any:
-    """A block of the symbol and the parameters in files."""
+    """A block of the symbol and the parameters in files, hybridized if its program is in a file, too."""
     names = [input_names] if isinstance(input_names, str) else list(input_names)
     symbol = load(symbol_file)
     known = symbol.list_inputs()
@@ -184,4 +226,9 @@ def imports(
     if param_file is not None:
         table = block.collect_params()
         table.load(str(param_file), ctx, allow_missing, ignore_extra, cast_dtype=True, dtype_source="saved")
+    if compiled:
+        from hybridc.compile.compiled_file import adopted
+
+        vars(block)["_compiled_entries"] = adopted(beside(param_file) if compiled is True else compiled)
+        block.hybridize()
     return block

@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 import functools
 import re
+import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, cast
 
-from hybridc import nd, symbol
+from hybridc import autograd, nd, symbol
 from hybridc.array.ndarray import NDArray
 from hybridc.compile.stages import trace_block
 from hybridc.context import CPU, Context, current_context
@@ -30,6 +31,7 @@ from hybridc.gluon.children import BlockRoot, Children, allow_nested
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.export import export
 from hybridc.gluon.hybridize.cached_graph import CachedGraph
+from hybridc.gluon.hybridize.call_samples import samples
 from hybridc.gluon.hybridize.flags import backends_of, check_flags
 from hybridc.gluon.hybridize.monitored_graph import MonitoredGraph
 from hybridc.gluon.hybridize.parameter_shapes import infer_parameter_shapes, infer_parameter_types
@@ -41,6 +43,7 @@ from hybridc.gluon.utils import BlockHooks, HookHandle, device_of, indent, same,
 from hybridc.ground.events import RECORDER, EventRecorder, EventSource, now
 from hybridc.ground.locks import ForkLock
 from hybridc.ground.state import STATE
+from hybridc.options import OPTIONS
 
 __all__ = ["ATTRIBUTE_EPOCH", "Block", "HybridBlock"]
 
@@ -347,6 +350,16 @@ class Block(BlockRoot):
         for child in self._children.values():
             child.hybridize(active, **kwargs)
 
+    def wait_compiled(self, timeout: float | None = None) -> bool:
+        """Wait until what is compiled in the background for this block, or one below it, is ready for their next calls.
+
+        False if that takes more than ``timeout`` seconds.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        graphs = [vars(block).get("_cached_graph") for block in self._tree()]
+        waiting = [each for graph in graphs if isinstance(graph, CachedGraph) for each in graph.in_background()]
+        return all(each.wait(None if end is None else max(0.0, end - time.monotonic())) for each in waiting)
+
     def summary(self, *inputs: Any) -> None:
         """Print the layers with output shapes and parameter counts; the network must not be hybridized."""
         for block in self._tree():
@@ -395,6 +408,7 @@ class HybridBlock(Block):
         self._active = False
         self._backends: tuple[Any, ...] = ()
         self._is_static = False
+        self._is_background = False
         self._op_hook: tuple[Callable[..., Any], bool] | None = None
 
     @property
@@ -425,10 +439,13 @@ class HybridBlock(Block):
         inline_limit: int = 2,
         forward_bulk_size: int | None = None,
         backward_bulk_size: int | None = None,
+        background: bool | None = None,
         **kwargs: Any,
     ) -> None:
         """Compile this block at its next call, and likewise its children where they are called alone.
 
+        With ``background`` another process compiles, and until it is done calls run operator by operator, see
+        ``docs/native.md``; ``HYBRIDC_COMPILE=background`` does so for all blocks that are not told.
         With ``static_alloc`` launches on a GPU are recorded once and replayed together, see ``docs/gpu.md``.
         ``static_shape``, ``inline_limit``, ``forward_bulk_size`` and ``backward_bulk_size`` change nothing: memory is
         always planned, shapes are always specialised. ``clear=False`` keeps what was compiled before and the backends
@@ -437,7 +454,7 @@ class HybridBlock(Block):
         """
         kwargs |= {"backend": backend, "clear": clear, "static_alloc": static_alloc, "static_shape": static_shape}
         kwargs |= {"inline_limit": inline_limit, "forward_bulk_size": forward_bulk_size}
-        kwargs["backward_bulk_size"] = backward_bulk_size
+        kwargs |= {"backward_bulk_size": backward_bulk_size, "background": background}
         check_flags(kwargs)
         if active and (self._forward_hooks or self._forward_pre_hooks):
             warnings.warn(
@@ -449,6 +466,8 @@ class HybridBlock(Block):
         vars(self)["_backends"] = backends_of(self._backends, kwargs)
         if static_alloc or clear:
             vars(self)["_is_static"] = bool(static_alloc)
+        if background is not None or clear:
+            vars(self)["_is_background"] = OPTIONS.compile == "background" if background is None else bool(background)
         if clear or backend is not None:
             self._drop_graphs()
         super().hybridize(active, **kwargs)
@@ -500,7 +519,7 @@ class HybridBlock(Block):
         if any(p.is_deferred for p in params.values()):
             self._finish_deferred(params, args)
         if self._op_hook is None:
-            graph = CachedGraph(self, self._backends, self._is_static)
+            graph = CachedGraph(self, self._backends, self._is_static, self._is_background)
         else:
             graph = MonitoredGraph(self, *self._op_hook)
         return self._keep_graph(graph)
@@ -613,12 +632,38 @@ class HybridBlock(Block):
             backward_bulk_size,
             **kwargs,
         )
-        graph = self.__dict__.get("_cached_graph")
-        (self._compile((x, *args)) if graph is None else graph).prepare(x, *args)
+        self._prepare((x, *args))
 
-    def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> None:
-        """Write ``path-symbol.json`` and ``path-0000.params`` for MXNet or ``SymbolBlock.imports``; call it first."""
-        export(self, path, epoch, remove_amp_cast)
+    def compile(self, *args: Any, dtype: Any = "float32", training: bool = False) -> None:
+        """Compile for calls with such arguments, without running: the next such call compiles nothing.
+
+        An argument is an array; or something else with a ``shape`` and a ``dtype``; or a shape as a tuple, of an array
+        of the given ``dtype``; or a list or tuple of these, as in the call. Parameters whose shapes wait for the first
+        call get them. With ``training`` it is for calls under ``autograd.record()``, forward and backward. Call it once
+        for each size.
+        """
+        if not self._active:
+            raise CheckError(f"{self.name} is not hybridized, so its calls compile nothing: call hybridize() before")
+        given = samples(args, dtype, self._home())
+        with autograd.record() if training else autograd.pause():
+            self._prepare(given)
+
+    def _prepare(self, args: tuple[Any, ...]) -> None:
+        graph = self.__dict__.get("_cached_graph")
+        (self._compile(args) if graph is None else graph).prepare(*args)
+
+    def _home(self) -> Context:
+        """The device of the parameters, or that of new arrays where there are none."""
+        devices = next((p.list_ctx() for p in self.collect_params().values()), None)
+        return devices[0] if devices else current_context()
+
+    def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True, compiled: bool = False) -> None:
+        """Write ``path-symbol.json`` and ``path-0000.params`` for MXNet or ``SymbolBlock.imports``; call it first.
+
+        With ``compiled`` the program goes into ``path-0000.compiled``: for this kind of processor, for prediction, at
+        all sizes that the block was called with or compiled for.
+        """
+        export(self, path, epoch, remove_amp_cast, compiled)
 
 
 def _blocks_in(value: Any) -> Iterator[Block]:

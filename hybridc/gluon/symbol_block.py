@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from hybridc.gluon.export import imports
 from hybridc.gluon.hybrid_block import HybridBlock
 from hybridc.gluon.parameter import ParameterDict
 from hybridc.gluon.utils import device_of
+from hybridc.ground.hooks import HOOKS
 from hybridc.ground.nesting import as_list
 from hybridc.ground.state import STATE
 from hybridc.symbol import graph
@@ -58,9 +60,16 @@ class SymbolBlock(HybridBlock):
         ctx: Any = None,
         allow_missing: bool = False,
         ignore_extra: bool = False,
+        compiled: bool | str | os.PathLike[str] | None = None,
     ) -> SymbolBlock:
-        """The network that ``HybridBlock.export`` or MXNet wrote; without ``param_file`` it must be initialized."""
-        return imports(SymbolBlock, symbol_file, input_names, param_file, ctx, allow_missing, ignore_extra)
+        """The network that ``HybridBlock.export`` or MXNet wrote; without ``param_file`` it must be initialized.
+
+        With ``compiled`` its calls at the sizes of an export with ``compiled=True`` compile nothing: True for the file
+        beside ``param_file``, or the name of the file. It has machine code, which runs here: give only files that you
+        trust as you would trust a program.
+        """
+        files = (symbol_file, input_names, param_file)
+        return imports(SymbolBlock, *files, ctx, allow_missing, ignore_extra, compiled)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(\n{self.symbol!r} : {len(self._inputs)} -> {len(self.symbol)}\n)"
@@ -98,6 +107,9 @@ class SymbolBlock(HybridBlock):
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
         """Not used: the symbol is the forward."""
         raise NotImplementedError("a SymbolBlock runs its symbol; call the block")
+
+
+HOOKS.register(imported=SymbolBlock.imports)
 
 
 def _types(entries: Sequence[Entry]) -> Types:

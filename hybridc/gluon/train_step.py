@@ -12,6 +12,7 @@ from hybridc.communication import communicator
 from hybridc.communication.communicator import labelled
 from hybridc.errors import MXNetError, TraceError, UnsupportedError
 from hybridc.gluon.hybrid_block import Block, HybridBlock
+from hybridc.gluon.hybridize.call_samples import samples
 from hybridc.gluon.hybridize.optimizer_shards import OptimizerShards
 from hybridc.gluon.hybridize.parameter_average import average
 from hybridc.gluon.hybridize.report import Report
@@ -22,7 +23,7 @@ from hybridc.ground.nesting import as_list, regroup
 from hybridc.ground.state import STATE
 from hybridc.kvstore import sharing
 from hybridc.optimizer import Optimizer
-from hybridc.optimizer.binding import advance, kind_of
+from hybridc.optimizer.binding import advance, following, kind_of
 from hybridc.optimizer.compiled_update import is_elementwise
 from hybridc.optimizer.formula import Values
 
@@ -102,6 +103,22 @@ class TrainStep:
             if settings.sync_every > 1 and self._calls % (settings.accumulate * settings.sync_every) == 0:
                 self._average()
             return results
+
+    def compile(self, data: Any, label: Any = None, dtype: Any = "float32") -> None:
+        """Compile for batches of such data and labels, without training: the next such call compiles nothing.
+
+        They are as in a call, and each array may be given by its shape, see :meth:`HybridBlock.compile`.
+        """
+        data, label = samples((data, label), dtype, self._block.trainer.contexts[0])
+        optimizer, count = self._block.trainer.optimizer, self._block.settings.accumulate
+        with self._lock.current:
+            with autograd.train_mode():
+                entry, _ = self._block.graphs(data, label).find(data, label)
+            for done in range(count):
+                part = StepPart(adds=done > 0, updates=done + 1 == count)
+                if part not in entry.bound:
+                    numbers = following(optimizer, entry.indices) if part.updates else []
+                    self._bind(entry, (data, label), numbers, part)
 
     def _rescale_alike(self, entry: StepEntry, part: StepPart, examples: int, batch_size: float | None) -> None:
         """Divide gradients by the examples of all ranks, after these compared what the update depends on.

@@ -41,6 +41,8 @@ class Hooks:
     autograd: Callable[[], Any]
     #: ``symbol_of_tape(x)`` is the symbol of what autograd recorded for an array.
     symbol_of_tape: Callable[[Any], Any]
+    #: ``imported(symbol_file, names, param_file)`` is the block of an exported network.
+    imported: Callable[..., Any]
     #: The module of loaded libraries, :mod:`hybridc.library`.
     library: Callable[[], Any]
     #: The module that finds devices, :mod:`hybridc.runtime.devices.choose`.

@@ -352,6 +352,15 @@ def is_size(value: object) -> TypeGuard[Size]:
     return type(value) is Size
 
 
+def is_same(a: int, b: int) -> bool:
+    """Whether two sizes are equal by what is known of them: it asks nothing, so it holds wherever the guards do."""
+    if is_size(a):
+        a = a.sizes.known(a)
+    if is_size(b):
+        b = b.sizes.known(b)
+    return a is b if is_size(a) or is_size(b) else a == b
+
+
 def value_of(number: float) -> float:
     """A number; of a symbolic size the value that it has now, which asks nothing about it."""
     return number.value if is_size(number) else number

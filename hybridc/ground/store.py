@@ -20,6 +20,9 @@ import os
 import re
 import stat
 import warnings
+import weakref
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -246,14 +249,21 @@ def store() -> Store:
     return Store(os.path.join(OPTIONS.cache, _FOLDER), OPTIONS.cache_bytes)
 
 
-def keep(key: str, value: Any) -> None:
-    """Store a value for later processes."""
-    store().put(key, to_bytes(value))
+def keep(key: str, value: Any, made_for: str = "") -> None:
+    """Store a value for later processes; ``made_for`` is what it depends on beside the key, as the processor."""
+    data = to_bytes(value)
+    _collect(key, data, made_for)
+    store().put(_full(key, made_for), data)
 
 
-def kept(key: str, kind: type[T]) -> T | None:
-    """The stored value of this type; None if there is none, or it cannot be read."""
-    return _value(store().get(key), kind)
+def kept(key: str, kind: type[T], made_for: str = "") -> T | None:
+    """The stored value of this type, of the adopted entries or of the folder; None if there is none to be read."""
+    data = _adopted(key, made_for)
+    data = store().get(_full(key, made_for)) if data is None else data
+    value = _value(data, kind)
+    if data is not None and value is not None:
+        _collect(key, data, made_for)
+    return value
 
 
 def ship(key: str, value: Any) -> None:
@@ -284,20 +294,96 @@ def _value(data: bytes | None, kind: type[T]) -> T | None:
         return None
 
 
+def _full(key: str, made_for: str) -> str:
+    return f"{made_for}\n{key}" if made_for else key
+
+
+# --- entries outside of the folder ------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class EntrySet:
+    """Entries of a file, by their keys alone: all are made for one of ``made_for``. They are found while it lives."""
+
+    entries: Mapping[str, bytes]
+    made_for: frozenset[str]
+
+    def __deepcopy__(self, _: Any) -> EntrySet:
+        return self
+
+
+def adopt(entries: EntrySet) -> None:
+    """Let :func:`kept` find these entries before those of the folder, in which they are not written."""
+    _ADOPTED[:] = [*[ref for ref in _ADOPTED if ref() is not None], weakref.ref(entries)]
+
+
+@contextlib.contextmanager
+def collecting() -> Generator[dict[str, bytes]]:
+    """The entries that are read or stored meanwhile and made for something, by their keys."""
+    collected: dict[str, bytes] = {}
+    _COLLECTED.append(collected)
+    try:
+        yield collected
+    finally:
+        _COLLECTED[:] = [each for each in _COLLECTED if each is not collected]
+
+
+def is_collecting() -> bool:
+    """Whether entries are collected: what is in memory is then read again, or made again."""
+    return bool(_COLLECTED)
+
+
+_ADOPTED: list[weakref.ref[EntrySet]] = []
+_COLLECTED: list[dict[str, bytes]] = []
+
+
+def is_adopted(key: str, made_for: str) -> bool:
+    """Whether an adopted entry has this key."""
+    return _adopted(key, made_for) is not None
+
+
+def _adopted(key: str, made_for: str) -> bytes | None:
+    for entries in [ref() for ref in _ADOPTED]:
+        if entries is not None and made_for in entries.made_for and key in entries.entries:
+            return entries.entries[key]
+    return None
+
+
+def _collect(key: str, data: bytes, made_for: str) -> None:
+    for collected in _COLLECTED if made_for else ():
+        collected[key] = data
+
+
+# --- versions ---------------------------------------------------------------------------------------------------
+
+
 @functools.cache
 def compiler_version() -> str:
     """A hash of name, size and time of each source file of the compiler."""
     root = str(Path(__file__).parents[1])
-    return hashlib.sha256("\n".join(sorted(_sources(root))).encode()).hexdigest()
+    found = [f"{path} {size} {time}" for path, size, time in _sources(root)]
+    return hashlib.sha256("\n".join(sorted(found)).encode()).hexdigest()
 
 
-def _sources(folder: str) -> list[str]:
-    found: list[str] = []
+@functools.cache
+def source_version() -> str:
+    """A hash of the content of these files, the same wherever they are installed; it takes five times longer."""
+    root = Path(__file__).parents[1]
+    content = hashlib.sha256()
+    for path in sorted(Path(path) for path, _, _ in _sources(str(root))):
+        text = path.read_bytes()
+        content.update(f"{path.relative_to(root).as_posix()} {len(text)}\n".encode() + text)
+    return content.hexdigest()
+
+
+def _sources(folder: str) -> list[tuple[str, int, int]]:
+    """Path, size and time of each source file."""
+    found: list[tuple[str, int, int]] = []
     with os.scandir(folder) as files:
         for file in files:
             if file.name.endswith((".py", ".ll", ".cc")):
                 known = file.stat()
-                found.append(f"{file.path} {known.st_size} {known.st_mtime_ns}")
+                found.append((file.path, known.st_size, known.st_mtime_ns))
             elif file.name != "__pycache__" and file.is_dir():
                 found += _sources(file.path)
     return found

@@ -219,8 +219,15 @@ def matrices_of(contraction: ContractionLoops) -> Matrices | None:
     return matrices_of_loops(contraction.kept, contraction.summed)
 
 
-def matrices_of_loops(kept: Sequence[Loop], summed: Sequence[Loop]) -> Matrices | None:
-    """The batched matmul of these loops."""
+def any_matrices_of(contraction: ContractionLoops) -> Matrices | None:
+    """The same with any loop of rows as the rows and the others around it, so that no sizes of rows are compared."""
+    return matrices_of_loops(contraction.kept, contraction.summed, lambda _: (0, 0))
+
+
+def matrices_of_loops(
+    kept: Sequence[Loop], summed: Sequence[Loop], key: Callable[[Loop], tuple[int, int]] | None = None
+) -> Matrices | None:
+    """The batched matmul of these loops; its rows are the loop with the largest ``key``, by default the best one."""
     rows = [loop for loop in kept if loop.kind == ROW]
     columns = [loop for loop in kept if loop.kind == COLUMN]
     if any(loop.kind != SUM for loop in summed):
@@ -231,7 +238,7 @@ def matrices_of_loops(kept: Sequence[Loop], summed: Sequence[Loop]) -> Matrices 
     if along.kind == BATCH:
         return None
     swapped = along.kind == ROW
-    across = _best(columns if swapped else rows, _across, Loop(1, 0, 0, 0))
+    across = _best(columns if swapped else rows, key or _across, Loop(1, 0, 0, 0))
     inner = _best(summed, _inner, Loop(1, 0, 0, None))
     left, right = (1, 0) if swapped else (0, 1)
     around = tuple(loop for loop in kept if loop is not across and loop is not along)

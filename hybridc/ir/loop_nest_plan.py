@@ -122,8 +122,8 @@ def plan_tiles(kernel: Kernel, nest: LoopNest, strided: Set[KernelValue], merge:
 
 def _wanted(kernel: Kernel, nest: LoopNest) -> list[KernelOp]:
     """The ops whose results are read."""
-    read = {r.value for s in kernel.ops for r in s.reads} | set(kernel.results)
-    return [s for s in nest.ops if s.result in read]
+    results = set(kernel.results)
+    return [s for s in nest.ops if s.result in kernel.readers or s.result in results]
 
 
 # --- axes -------------------------------------------------------------------------------------------------
@@ -319,19 +319,19 @@ def scratch_bytes(plan: LoopNestPlan, value: KernelValue) -> int:
 
 def loop_nests_of(kernel: Kernel) -> list[LoopNest]:
     """The loop nests in the order in which they run, without dead ops."""
-    return [part for nest in kernel.nests for part in _parts(nest, _left_in_memory(kernel, nest))]
+    results = set(kernel.results)
+    return [part for nest in kernel.nests for part in _parts(nest, _left_in_memory(kernel, nest, results))]
 
 
-def read_elsewhere(nests: Sequence[LoopNest], nest: LoopNest, value: KernelValue) -> bool:
-    """Whether another loop nest reads a value that it does not compute itself."""
-    others = (n for n in nests if n is not nest and all(s.result != value for s in n.ops))
-    return any(r.value == value for n in others for s in n.ops for r in s.reads)
+def read_elsewhere(readers: Mapping[KernelValue, Sequence[LoopNest]], nest: LoopNest, value: KernelValue) -> bool:
+    """Whether another loop nest, of the ``readers_of`` all, reads a value that it does not compute itself."""
+    return any(n is not nest and all(s.result != value for s in n.ops) for n in readers.get(value, ()))
 
 
-def _left_in_memory(kernel: Kernel, nest: LoopNest) -> list[KernelOp]:
-    """The ops of a loop nest whose results are read after it."""
-    read = {r.value for n in kernel.nests if n is not nest for s in n.ops for r in s.reads} | set(kernel.results)
-    return [s for s in nest.ops if s.result in read]
+def _left_in_memory(kernel: Kernel, nest: LoopNest, results: Set[KernelValue]) -> list[KernelOp]:
+    """The ops of a loop nest whose results are read after it, or are ``results`` of the kernel."""
+    readers = kernel.readers
+    return [s for s in nest.ops if s.result in results or any(n is not nest for n in readers.get(s.result, ()))]
 
 
 def _parts(nest: LoopNest, left: list[KernelOp]) -> Iterable[LoopNest]:
@@ -386,17 +386,16 @@ def inplace_pairs(
     if not any((a.shape, a.dtype) in kinds for a in kernel.arguments):
         return []
     pairs: list[tuple[int, int]] = []
-    nests = loop_nests_of(kernel)
-    indirect = {v for s in kernel.ops for v in s.indirect}
-    for position, nest in enumerate(nests):
+    needed = {v for s in kernel.ops for v in s.indirect}  # and what later loop nests read
+    for nest in reversed(loop_nests_of(kernel)):
         plan = plan_loop_nest(kernel, nest, strided, results.__contains__)
         order = {kernel_op: i for i, kernel_op in enumerate(order_of(plan))}
-        later = {r.value for n in nests[position + 1 :] for s in n.ops for r in s.reads}
 
         def last(kernel_op: KernelOp, plan: LoopNestPlan = plan, order: Mapping[KernelOp, int] = order) -> int:
             return _last_read(plan, order, kernel_op)
 
-        pairs += pairs_in(kernel, nest, order, last, strided, later | indirect)
+        pairs = pairs_in(kernel, nest, order, last, strided, needed) + pairs
+        needed |= {r.value for s in nest.ops for r in s.reads}
     return pairs
 
 

@@ -9,6 +9,7 @@ threads share a kernel, how reductions are split, the schedule of a contraction,
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Generator, Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import cast
@@ -29,7 +30,7 @@ from hybridc.dialects.body import Body
 from hybridc.dialects.mlir.hybrid import HandleAttr
 from hybridc.dialects.mlir.integer_array import integer_array, integers_of
 from hybridc.ground.sizes import Sizes, is_size
-from hybridc.ir.kernels.kernel import Axes
+from hybridc.ir.kernels.kernel import Axes, Kernel
 from hybridc.ir.kernels.kernel_module import KernelFunction, kernel_functions
 from hybridc.ir.structured import give_type
 from hybridc.ir.values import functions
@@ -67,6 +68,7 @@ class SizedModule:
         self._recipes = _Recipes()
         self._places = _places(module, self._recipes)
         self._kernels = {name: (f, f.kernel) for name, f in kernel_functions(module).items()}
+        self._sized = {name for name, (_, kernel) in self._kernels.items() if _is_sized(kernel)}
         self._varying: dict[str, list[Axes]] = {}
         self.vary(varying)
 
@@ -76,7 +78,9 @@ class SizedModule:
         for recipe, places in self._places.items():
             places.put(attributes[recipe])
         for name, (function, kernel) in self._kernels.items():
-            function.hold(kernel.at(lambda n: _value(n, values), self._varying.get(name, ())))
+            varying = self._varying.get(name, ())
+            if name in self._sized or any(varying):
+                function.hold(kernel.at(lambda n: _value(n, values), varying))
 
     def vary(self, atoms: Set[int]) -> None:
         """Let the axes of the kernels vary that do with some free sizes."""
@@ -104,6 +108,15 @@ class SizedModule:
             for function, attributes in noted:
                 function.attributes.clear()
                 function.attributes.update(attributes)
+
+
+def _is_sized(kernel: Kernel) -> bool:
+    """Whether any number of a kernel is symbolic; else it is the same kernel for all sizes."""
+    shapes = itertools.chain((v.shape for v in kernel.values), (nest.domain for nest in kernel.nests))
+    indices = (i for s in kernel.ops for r in s.reads for i in r.index)
+    return any(map(is_size, itertools.chain.from_iterable(shapes))) or any(
+        is_size(n) for i in indices for n in (i.offset, *(factor for _, factor in i.terms))
+    )
 
 
 def _places(module: ModuleOp, recipes: _Recipes) -> dict[int, _Holders]:

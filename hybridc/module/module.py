@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -86,6 +87,7 @@ class Module(AssignedModule):
         self._update_on_kvstore = False
         self._updater: Any = None
         self._preload_opt_states: str | None = None
+        self._compiled_entries: Any = None  # of a file, which are found as long as this lives
         self._grad_req: Any = None
         self._exec_group: Any = None
         self._data_shapes: list[DataDesc] = []
@@ -94,10 +96,19 @@ class Module(AssignedModule):
     # --- files ---------------------------------------------------------------------------------------------
 
     @staticmethod
-    def load(prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any) -> Module:
+    def load(
+        prefix: str,
+        epoch: int,
+        load_optimizer_states: bool = False,
+        compiled: bool | str | os.PathLike[str] | None = None,
+        **kwargs: Any,
+    ) -> Module:
         """The module of a checkpoint; keywords are those of the constructor.
 
-        With ``load_optimizer_states`` the file ``prefix-0003.states`` is read when there is an optimizer.
+        With ``load_optimizer_states`` the file ``prefix-0003.states`` is read when there is an optimizer. With
+        ``compiled`` what ``python -m hybridc compile --module`` compiled is not compiled again: True for the file
+        ``prefix-0003.compiled``, or the name of the file. It has machine code, which runs here: give only files that
+        you trust as you would trust a program.
         """
         symbol, arguments, states = load_checkpoint(prefix, epoch)
         made = Module(symbol=symbol, **kwargs)
@@ -105,6 +116,11 @@ class Module(AssignedModule):
         made.params_initialized = True
         if load_optimizer_states:
             made._preload_opt_states = f"{prefix}-{epoch:04d}.states"
+        if compiled:
+            from hybridc.compile.compiled_file import adopted
+
+            file = f"{prefix}-{epoch:04d}.compiled" if compiled is True else compiled
+            made._compiled_entries = adopted(file)
         return made
 
     def save_checkpoint(
@@ -302,6 +318,12 @@ class Module(AssignedModule):
         found = parse_data_desc(self._data_names, self._label_names, data_shapes, label_shapes)
         self._exec_group.reshape(*found)
         self._data_shapes, self._label_shapes = found
+
+    def compile(self) -> None:
+        """Compile the forward, and when training the backward, for the shapes that it is bound to, without running."""
+        self._check_bound("compile")
+        for executor in self._exec_group.execs:
+            executor.compile(self.for_training)
 
     def install_monitor(self, mon: Any) -> None:
         """Let a monitor look at all executors."""

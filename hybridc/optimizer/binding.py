@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, cast
 
@@ -59,6 +60,13 @@ def advance(optimizer: Any, indices: Sequence[Any]) -> list[Values]:
         optimizer._update_count(index)
         numbers.append(optimizer.numbers(index))
     return numbers
+
+
+def following(optimizer: Any, indices: Sequence[Any]) -> list[Values]:
+    """The numbers that the next update will have, without counting it."""
+    uncounted = copy.deepcopy(optimizer)
+    uncounted.param_dict = optimizer.param_dict  # parameters, which are never copied
+    return advance(uncounted, indices)
 
 
 class Known:

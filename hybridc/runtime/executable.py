@@ -68,6 +68,11 @@ class Executable(ABC):
     def line_of(self, error: BaseException) -> str:
         """The user's source line of the host call that raised."""
 
+    @property
+    def plan_bytes(self) -> int | None:
+        """About the memory that it has for itself beside other programs; None if that may be much."""
+        return None
+
     def repeat(self) -> bool:
         """Expect many similar calls (``static_alloc``); returns whether they will be recorded and replayed."""
         return False

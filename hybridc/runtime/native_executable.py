@@ -14,6 +14,9 @@ from hybridc.runtime.native.wrapper_call import wrapper_entry
 from hybridc.runtime.planned_executable import PlannedExecutable
 from hybridc.runtime.workspace import POOL, fits
 
+# What a step takes in memory: in the table, and as Python objects.
+_STEP_BYTES = 4096
+
 
 class NativeExecutable(PlannedExecutable):
     """A loaded native program."""
@@ -41,6 +44,13 @@ class NativeExecutable(PlannedExecutable):
             return super().run(workspace, *arrays)
         fresh = self._make(workspace, None, *arrays)
         return fresh if fresh is not NotImplemented else self._conform(workspace, None, arrays)
+
+    @property
+    def plan_bytes(self) -> int | None:
+        """Its plan and its constants; machine code, prepared values and pooled workspaces are shared."""
+        if not self.is_pooled:
+            return None
+        return _STEP_BYTES * len(self.program.steps) + sum(array.nbytes for array in self.program.constants)
 
     def notes(self) -> list[str]:
         """The kernels whose results are kept from call to call, and how often they ran."""

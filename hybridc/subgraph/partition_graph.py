@@ -26,6 +26,7 @@ from xdsl.utils.exceptions import VerifyException
 from hybridc.dialects.body import Body, BodyStep
 from hybridc.dialects.control.inner_graph import InnerGraphs
 from hybridc.dialects.error_context import user_code
+from hybridc.dialects.mlir.erase import erase_op
 from hybridc.dialects.mlir.graph_notes import SYMBOL, TRAINING
 from hybridc.dialects.mlir.hybrid import HybridOp, hybrid_dtype, hybrid_shape, location_of, tensor_type
 from hybridc.dialects.stateful import CELL
@@ -267,10 +268,10 @@ class _Outline:
             replaced[old] = new
             old.replace_uses_with_if(new, lambda use: use.operation not in self.inside)
         for each in reversed(self.ops):
-            Rewriter.erase_op(each)
+            erase_op(each)
         for number in self.constants:
             if isinstance(number, Operation) and not number.results[0].uses:
-                Rewriter.erase_op(number)
+                erase_op(number)
 
 
 def _results(function: func.FuncOp, parts: list[list[HybridOp]]) -> list[list[SSAValue]]:

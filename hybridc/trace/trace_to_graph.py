@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from hybridc.dialects.body import Body
+from hybridc.dialects.mlir.erase import erase_op
 from hybridc.dialects.mlir.graph_notes import GRADS, HEADS, OUTPUTS, ROLES, TRAINING, UPDATES
 from hybridc.dialects.mlir.hybrid import HybridOp, body_to_region, tensor_type
 from hybridc.trace.tracer import Trace, TraceNode
@@ -71,8 +72,7 @@ def body_to_function(body: Body, name: str, arguments: Sequence[str], types: Seq
     end = region.block.last_op
     assert end is not None
     results = list(end.operands)
-    end.detach()
-    end.erase()
+    erase_op(end)
     region.block.add_op(func.ReturnOp(*results))
     kind = FunctionType.from_lists(types, [v.type for v in results])
     return ModuleOp([func.FuncOp(name, kind, region)])

@@ -224,6 +224,17 @@ class Trace:
         self.updates = [i for i, leaf in enumerate(self.leaves) if self.latest(leaf) is not leaf]
         self.outputs += [self.latest(self.leaves[i]) for i in self.updates]
 
+    def release(self) -> None:
+        """Forget all that was recorded: the memory of a trace that nobody reads any more is free at once.
+
+        Its symbols refer to it, and nodes and symbols to each other: Python's collector would have to find them.
+        """
+        for node in self.nodes:
+            node.outputs = []
+        self.nodes, self.leaves, self.outputs = [], [], []
+        self.constants, self._known, self._latest, self._varying = {}, {}, {}, {}
+        self.inference = None
+
     def body(self, arguments: Sequence[TracedSymbol], results: Sequence[TracedSymbol]) -> Body:
         """What was recorded as a graph inside an operator."""
         numbers = {id(s): i for i, s in enumerate(arguments)}

@@ -37,6 +37,7 @@ def compiled(function):
 # --- attributes of any operator -------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("own_attributes")
 def test_any_key():
     key = f"TMyKey{next(NUMBER)}"
     assert op.get_attr("softmax", key) is None

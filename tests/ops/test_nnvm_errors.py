@@ -99,6 +99,7 @@ def test_errors(call, text):
     with pytest.raises(MXNetError) as error:
         call()
     assert str(error.value) == text
+    assert op.get_attr("softmax", "FCreateOpState") is None
 
 
 def train(net):

@@ -59,7 +59,7 @@ def results(net, inputs, record):
     found = list(found) if isinstance(found, (list, tuple)) else [found]
     if record:
         mx.autograd.backward(found)
-        found += [*(x.grad for x in inputs), *(p.grad() for p in net.collect_params().values())]
+        found += [*(x.grad for x in inputs), *(p.grad() for p in net.collect_params().values() if p.grad_req != "null")]
     return [v.asnumpy() for v in found]
 
 
@@ -152,6 +152,32 @@ def test_custom_operator(monkeypatch):
 )
 def test_bound_by_memory(net, make, sizes):
     assert agrees(net(), make, sizes, [net is not workloads.MinMax]) >= len(sizes) // 2
+
+
+def images():
+    """Convolutions, of which Winograd's algorithm takes one, and pools."""
+    nn = mx.gluon.nn
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(16, 3, padding=1, in_channels=16), nn.BatchNorm(in_channels=16), nn.Activation("relu"))
+    net.add(nn.Conv2D(16, 3, strides=2, in_channels=16), nn.MaxPool2D(3, 2, 1), nn.GlobalAvgPool2D())
+    net.add(nn.Dense(5, in_units=16))
+    net.initialize()
+    return net
+
+
+def test_batches_of_images():
+    """What is decided by the size of a batch is decided alike for most, and neither 16 nor 3 is taken for another."""
+    assert agrees(images(), lambda n: [array(n, 16, 14, 14)], (2, 3, 9, 1, 0, 16), [False]) >= 3
+
+
+@pytest.mark.long
+def test_batches_of_images_with_gradients():
+    assert agrees(images(), lambda n: [array(n, 16, 14, 14)], (5, 4, 16, 1, 33), [True]) >= 1
+
+
+def test_sizes_of_images():
+    """Odd ones, too, and of one pixel less than a tile."""
+    agrees(images(), lambda n: [array(2, 16, n, n + 1)], (14, 11, 15), [False])
 
 
 def test_second_axis():
@@ -411,6 +437,7 @@ def test_a_defect_of_the_compiler_is_raised(monkeypatch):
         graph(mlp(), 4)
 
 
+@pytest.mark.usefixtures("own_attributes")
 def test_attached_attributes():
     """What was made before one was attached is not used after it."""
     net = workloads.Softmax()

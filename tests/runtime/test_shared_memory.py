@@ -352,7 +352,7 @@ def test_further_sizes_take_little_memory(arguments, entries, most):
     """In MiB, of weights of 16 and of 4 MiB; each size had a copy of these once."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(PROGRAM), *map(str, arguments)],
-        env={**os.environ, "HYBRIDC_CACHE_ENTRIES": str(entries)},
+        env={**os.environ, "HYBRIDC_CACHE_ENTRIES": str(entries), "HYBRIDC_GRAPH_BYTES": "0"},
         capture_output=True,
         text=True,
         check=True,

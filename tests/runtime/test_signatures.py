@@ -180,7 +180,7 @@ def test_deleted_attribute():
 
 
 def test_cache_is_bounded_and_the_least_recently_used_goes(monkeypatch):
-    options = dataclasses.replace(cached_graph.OPTIONS, cache_entries=2)
+    options = dataclasses.replace(cached_graph.OPTIONS, cache_entries=2, graph_bytes=0)
     monkeypatch.setattr(cached_graph, "OPTIONS", options)
     net = scale()
     a, b, c = (mx.nd.ones((n,)) for n in (1, 2, 3))
@@ -195,7 +195,9 @@ def test_cache_is_bounded_and_the_least_recently_used_goes(monkeypatch):
 
 
 def test_more_sizes_in_turn_than_the_cache_keeps(monkeypatch):
-    monkeypatch.setattr(cached_graph, "OPTIONS", dataclasses.replace(cached_graph.OPTIONS, cache_entries=4))
+    monkeypatch.setattr(
+        cached_graph, "OPTIONS", dataclasses.replace(cached_graph.OPTIONS, cache_entries=4, graph_bytes=0)
+    )
     net = scale()
     xs = [mx.nd.ones((n,)) for n in range(1, 7)]
     with warnings.catch_warnings():
@@ -216,6 +218,27 @@ def test_more_sizes_in_turn_than_the_cache_keeps(monkeypatch):
     assert found[0].filename == __file__
     assert "warning: its calls have more signatures in turn than the 4" in net.explain()
     assert "it was evicted from the cache, which keeps 4 signatures" in net.explain()
+
+
+def test_further_signatures_are_kept_while_their_plans_are_small(monkeypatch):
+    few = dataclasses.replace(cached_graph.OPTIONS, cache_entries=4)
+    monkeypatch.setattr(cached_graph, "OPTIONS", few)
+    net = nn.HybridLambda(lambda F, x: F.relu(x) * 2)
+    net.hybridize()
+    xs = [mx.nd.ones((n, 3)) for n in range(1, 11)]
+    for x in xs:
+        net(x)
+    if net._cached_graph.graphs()[0].plan_bytes is None:
+        pytest.skip("plans of this target may be large")
+    assert len(net._cached_graph.graphs()) == 10
+    assert "evicted" not in net.explain()
+    size = sum(graph.plan_bytes for graph in net._cached_graph.graphs())
+    monkeypatch.setattr(cached_graph, "OPTIONS", dataclasses.replace(few, graph_bytes=size * 6 // 10))
+    net(mx.nd.ones((11, 3)))
+    assert 4 < len(net._cached_graph.graphs()) <= 6
+    assert "signatures were evicted; " in net.explain()
+    for x in xs:
+        np.testing.assert_array_equal(net(x).asnumpy(), np.full(x.shape, 2, np.float32))
 
 
 def test_graphs_are_freed_with_their_block():
@@ -320,7 +343,9 @@ def test_an_earlier_value_finds_its_graph():
 
 
 def test_graphs_of_earlier_values_go_first(monkeypatch):
-    monkeypatch.setattr(cached_graph, "OPTIONS", dataclasses.replace(cached_graph.OPTIONS, cache_entries=3))
+    monkeypatch.setattr(
+        cached_graph, "OPTIONS", dataclasses.replace(cached_graph.OPTIONS, cache_entries=3, graph_bytes=0)
+    )
     net = scale()
     a, b = mx.nd.ones((1,)), mx.nd.ones((2,))
     net(a)

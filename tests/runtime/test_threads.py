@@ -347,7 +347,9 @@ def test_an_attribute_changed_while_threads_call():
 
 
 def test_threads_that_evict_each_other(monkeypatch):
-    monkeypatch.setattr(cached_graph, "OPTIONS", dataclasses.replace(cached_graph.OPTIONS, cache_entries=2))
+    monkeypatch.setattr(
+        cached_graph, "OPTIONS", dataclasses.replace(cached_graph.OPTIONS, cache_entries=2, graph_bytes=0)
+    )
     net = nn.HybridLambda(lambda F, x: F.sin(x) * x.shape[0])
     net.hybridize()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import shutil
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 import hybridc as mx
-from hybridc.compile import warm_start
+from hybridc.compile import trace_key, warm_start
 from hybridc.compile.definitions import Definitions
 from hybridc.compile.stages import Traced
 from hybridc.compile.trace_key import structure
@@ -230,11 +231,14 @@ WATCHING = [{"verify": True}, {"poison": True}, {"dump": "x"}, {"print_after": (
 
 @pytest.mark.parametrize("change", [*WATCHING, {"time": True}, {"target": "numpy"}], ids=repr)
 def test_who_watches_the_compiler_sees_it(monkeypatch, change):
-    plain = Options(target="llvm")
-    monkeypatch.setattr(warm_start, "OPTIONS", plain)
-    assert warm_start._enabled("llvm")
-    monkeypatch.setattr(warm_start, "OPTIONS", dataclasses.replace(plain, **change))
-    assert not warm_start._enabled(change.get("target", "llvm"))
+    net = mx.gluon.nn.Dense(2, in_units=3)
+    net.initialize()
+    traced = net.trace(mx.nd.ones((1, 3)))
+    for options, is_stored in ((plain := Options(target="llvm"), True), (dataclasses.replace(plain, **change), False)):
+        for module in (warm_start, trace_key):
+            monkeypatch.setattr(module, "OPTIONS", options)
+        with contextlib.nullcontext() if is_stored else pytest.raises(NotWritable):
+            assert warm_start.key_to_store(traced)
 
 
 @pytest.mark.long

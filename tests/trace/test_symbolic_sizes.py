@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hybridc.dialects.array.slicing import part_of
 from hybridc.dialects.mlir.integer_array import integer_array, integers_of
 from hybridc.ground.serialize import without_integers
-from hybridc.ground.sizes import Size, Sizes, value_of
+from hybridc.ground.sizes import Size, Sizes, is_same, value_of
 from hybridc.ir.concatenated import reshaped_strides
 
 NAMES = ("+", "-", "*", "//", "%", "-//", "max", "min", "if <", "if ==", "if", "slice", "index")
@@ -181,3 +181,22 @@ def test_reshaped_strides_are_as_numpys():
                     s for s, n in zip(expected, wanted, strict=True) if n > 1
                 ]
     assert 20 < views < len(shapes) ** 2
+
+
+def test_what_is_the_same_is_not_asked():
+    """Two sizes that happen to be equal are not the same, until something has asked."""
+    sizes = Sizes()
+    n, m = sizes.free(6), sizes.free(6)
+    assert is_same(n, n)
+    assert is_same(n + m, m + n)
+    assert is_same(4, 4)
+    assert not is_same(n, m)
+    assert not is_same(n, 6)
+    assert not is_same(6, n)
+    assert not is_same(4, 6)
+    assert not sizes.guards
+    assert n == m
+    assert is_same(n, m)
+    assert not is_same(n, 6)
+    assert m == 6
+    assert is_same(n, 6)

@@ -10,10 +10,9 @@ from hybridc.errors import ShapeError
 
 def broadcast_shapes(title: str, names: Sequence[str], shapes: Sequence[Shape]) -> Shape:
     """The shape to which all shapes broadcast by NumPy's rule, or a :class:`ShapeError` that says why not."""
-    first = shapes[0]
-    if all(s == first for s in shapes):
+    first, rank = shapes[0], max(map(len, shapes))
+    if all(len(s) == rank for s in shapes) and all(s == first for s in shapes):
         return first
-    rank = max(map(len, shapes))
     out: list[int] = []
     for axis in range(-rank, 0):
         sizes = [n for s in shapes if len(s) >= -axis and (n := s[axis]) != 1]

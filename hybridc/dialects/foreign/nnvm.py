@@ -42,11 +42,11 @@ def set_attr(op_name: str, key: str, value: Any, plevel: int = PLEVEL) -> None:
         )
     if present is not None and plevel < present:
         return
-    attached[key] = value, plevel
-    Attached.changes += 1
     interface = INTERFACES.get(key)
     if interface is not None:
         _install(cls, interface, value)
+    attached[key] = value, plevel
+    Attached.changes += 1
 
 
 def get_attr(op_name: str, key: str, default: Any = None) -> Any:

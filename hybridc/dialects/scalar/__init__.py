@@ -268,7 +268,8 @@ def record(op: Any, count: int) -> tuple[list[Scalar], list[Scalar], Any]:
             f"operator {op.NAME}: scalar returned {result!r}; it must return one value, made by its builder"
             f"{defined(op, 'scalar')}"
         )
-    return arguments, recorder.steps, result
+    steps, recorder.steps = recorder.steps, []  # the steps refer to the recorder: their memory is free at once
+    return arguments, steps, result
 
 
 def depends_on_all(arguments: Sequence[Scalar], result: Any) -> bool:

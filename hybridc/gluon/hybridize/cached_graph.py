@@ -6,7 +6,9 @@ import warnings
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
 
 from hybridc.array.ndarray import NDArray
 from hybridc.compile.compiled_graph import CompiledGraph
@@ -26,6 +28,9 @@ from hybridc.ir.planned import Program
 from hybridc.options import OPTIONS
 from hybridc.trace.tracer import Trace, trace_call
 
+if TYPE_CHECKING:
+    from hybridc.compile.background.background_graph import BackgroundGraph
+
 Signature = tuple[Any, ...]
 Backends = tuple[tuple[str, Mapping[str, Any]], ...]  # names and options, in order
 E = TypeVar("E", bound="Entry")
@@ -34,6 +39,8 @@ E = TypeVar("E", bound="Entry")
 _EVICTED = 8
 # How many of the latest reasons for a compilation are remembered.
 _REASONS = 100
+# An argument in the place of a random key that nobody draws.
+_NO_KEY = NDArray(np.zeros(2, np.uint64))
 
 
 class _Nesting(NamedTuple):
@@ -53,9 +60,11 @@ class Entry:
         reason: str,
         backends: Backends,
         is_static: bool = False,
+        is_background: bool = False,
     ) -> None:
         self.trace = trace
         self.is_static = is_static
+        self.is_background = is_background
         self.backends = backends
         self.guards = list(guards)
         # Lists and dicts change without notice, so they are compared at every call.
@@ -64,6 +73,8 @@ class Entry:
         self.epoch = ATTRIBUTE_EPOCH.value
         self.plain: CompiledGraph | None = None
         self.recorded: dict[tuple[int, ...], CompiledGraph] = {}
+        #: By their inputs that get gradients, the graphs that another process compiles.
+        self.background: dict[tuple[int, ...], BackgroundGraph] = {}
         self.others: list[Any] = []
         #: The result of a call without gradients by one native call; None where it must go the long way.
         self.again: Callable[[tuple[Any, ...]], Any] = _never
@@ -71,7 +82,8 @@ class Entry:
 
     def notes(self) -> list[str]:
         """Further lines of an explanation."""
-        return []
+        waiting = ["with gradients" if grads else "without gradients" for grads in tuple(self.background)]
+        return [f"{each}: compiled in the background; until then its operators run one by one" for each in waiting]
 
     def refresh(self) -> None:
         """Reload the parameters' arrays: they may have been replaced."""
@@ -93,10 +105,12 @@ class Entry:
         inputs: list[NDArray] = list(arrays)
         for role, source in self.others:
             inputs.append(source if role != "key" else self.trace.random_key())
-        graph = self.graph(inputs)
+        graph = self._graph_of_call(inputs)
         result = graph.run(inputs)
-        if graph is self.plain and graph.at_once is not None and "key" not in self.trace.roles:
-            self.again = _again(self, graph.at_once)
+        if graph is (plain := self.plain) and plain is not None and "key" not in self.trace.roles:
+            call = plain.at_once
+            if call is not None:
+                self.again = _again(self, call)
         return result
 
     def moved(self) -> str | None:
@@ -118,36 +132,69 @@ class Entry:
         return None
 
     def graph(self, inputs: Sequence[NDArray]) -> CompiledGraph:
-        """The graph to run now: with a backward for the inputs that want gradients, if autograd records."""
-        grads: tuple[int, ...] = ()
-        if STATE.recording:
-            grads = tuple([i for i, x in enumerate(inputs) if x._entry is not None])
-        if not grads:
-            if self.plain is None:
-                self.plain = self._compile((), "it is called without recording, compiled before for gradients")
-            return self.plain
-        if grads not in self.recorded:
-            others = "other inputs" if self.recorded else "inputs"
-            self.recorded[grads] = self._compile(grads, f"gradients of {others} are recorded")
-        return self.recorded[grads]
+        """The compiled graph for a call now: with a backward for inputs that want gradients, if autograd records."""
+        grads = _wanted(inputs)
+        graph = self._known(grads)
+        if graph is None:
+            self._report(grads)
+            graph = self._ready(grads, Traced(self.trace, grads, self.backends).graph())
+        return graph
 
-    def _compile(self, grads: tuple[int, ...], reason: str) -> CompiledGraph:
-        first = self.plain is None and not self.recorded  # the trace has reported the reason
+    def _graph_of_call(self, inputs: Sequence[NDArray]) -> CompiledGraph | BackgroundGraph:
+        """What runs the call: the compiled graph, or its operators while another process compiles it."""
+        if not self.is_background:
+            return self.graph(inputs)
+        grads = _wanted(inputs)
+        return self._known(grads) or self._in_background(grads)
+
+    def _known(self, grads: tuple[int, ...]) -> CompiledGraph | None:
+        return self.recorded.get(grads) if grads else self.plain
+
+    def _in_background(self, grads: tuple[int, ...]) -> CompiledGraph | BackgroundGraph:
+        """The compiled graph, if it is there, or else one that runs the trace meanwhile."""
+        from hybridc.compile.background.background_graph import BackgroundGraph, background_graph
+
+        waiting = self.background.get(grads)
+        if waiting is None or waiting.is_lost:
+            self._report(grads)
+            graph = background_graph(Traced(self.trace, grads, self.backends))
+        else:
+            graph = waiting.latest()
+        if isinstance(graph, BackgroundGraph):
+            self.background[grads] = graph
+            return graph
+        return self._ready(grads, graph)
+
+    def _report(self, grads: tuple[int, ...]) -> None:
+        """Report the reason for which a graph is compiled."""
+        first = self.plain is None and not self.recorded and not self.background  # the trace has reported the reason
+        reason = "it is called without recording, compiled before for gradients"
+        if grads:
+            reason = f"gradients of {'other inputs' if self.recorded else 'inputs'} are recorded"
         compiling(self.trace.name.rpartition("-")[0], self.reason if first else reason, first)
-        made = Traced(self.trace, grads, self.backends).graph()
+
+    def _ready(self, grads: tuple[int, ...], graph: CompiledGraph) -> CompiledGraph:
+        """Keep a compiled graph for the calls that follow."""
         if self.is_static:
-            made.repeat()
-        return made
+            graph.repeat()
+        if grads:
+            self.recorded[grads] = graph
+        else:
+            self.plain = graph
+        self.background.pop(grads, None)
+        return graph
+
+    def graphs(self) -> list[CompiledGraph]:
+        """The graphs that it has."""
+        return [g for g in (self.plain, *self.recorded.values()) if g is not None]
 
     def compilations(self) -> list[Traced]:
         """The first stage of each compiled graph, to run the stages again."""
-        made = [g for g in (self.plain, *self.recorded.values()) if g is not None]
-        return [stage for graph in made for stage in graph.stages()]
+        return [stage for graph in self.graphs() for stage in graph.stages()]
 
     def programs(self) -> list[list[Program]]:
         """The programs of each of the :meth:`compilations`."""
-        made = [g for g in (self.plain, *self.recorded.values()) if g is not None]
-        return [programs for graph in made for programs in graph.programs()]
+        return [programs for graph in self.graphs() for programs in graph.programs()]
 
 
 def traced_with_guards(
@@ -171,12 +218,18 @@ def traced_with_guards(
     return trace, reading.guards
 
 
+def _wanted(inputs: Sequence[NDArray]) -> tuple[int, ...]:
+    """The indices of the inputs that want gradients; none if autograd does not record."""
+    return tuple([i for i, x in enumerate(inputs) if x._entry is not None]) if STATE.recording else ()
+
+
 class EntryCache(Generic[E]):
     """The entries of one block by the signature of its arguments, each with its reason.
 
     The signature is the arguments' structure, shapes and dtypes, train mode, and the plain attributes that the forward
-    read. At most ``HYBRIDC_CACHE_ENTRIES`` signatures are kept; the least recently used goes first, after those for
-    other values of attributes than the present ones. ``is_static`` is MXNet's ``hybridize(static_alloc=True)``.
+    read. ``HYBRIDC_CACHE_ENTRIES`` signatures are kept, and more while their plans take at most
+    ``HYBRIDC_GRAPH_BYTES``; the least recently used goes first, after those for other values of attributes than the
+    present ones. ``is_static`` is MXNet's ``hybridize(static_alloc=True)``.
     """
 
     def __init__(self, block: Any, is_static: bool = False) -> None:
@@ -218,7 +271,7 @@ class EntryCache(Generic[E]):
             if entry is None:
                 reason = "first call" if not self._entries else self._difference(key)
                 if key in self._evicted:
-                    reason = f"it was evicted from the cache, which keeps {OPTIONS.cache_entries} signatures"
+                    reason = f"it was evicted from the cache, which keeps {self._count()} signatures"
                     self._count_returned()
             else:
                 epoch = ATTRIBUTE_EPOCH.value
@@ -235,7 +288,7 @@ class EntryCache(Generic[E]):
                 self._before.append((key, entry))
             self._entries[key] = found
             self._touch(key, found)
-            while len(self._entries) + len(self._before) > OPTIONS.cache_entries:
+            while self._is_over():
                 if self._before:
                     del self._before[0]
                 else:
@@ -244,6 +297,22 @@ class EntryCache(Generic[E]):
             while len(self._evicted) > _EVICTED * OPTIONS.cache_entries:
                 self._evicted.popitem(last=False)
             return found
+
+    def _count(self) -> int:
+        """The signatures that are kept."""
+        return len(self._entries) + len(self._before)
+
+    def _is_over(self) -> bool:
+        """Whether more signatures are kept than the options say, whose plans take more memory than they say."""
+        if self._count() <= OPTIONS.cache_entries:
+            return False
+        left = OPTIONS.graph_bytes
+        for graph in self.graphs():
+            size = graph.plan_bytes
+            if size is None:
+                return True
+            left -= size
+        return left <= 0
 
     def _count_returned(self) -> None:
         """Count a signature that comes again after its eviction; once there were too many, warn."""
@@ -259,10 +328,10 @@ class EntryCache(Generic[E]):
     def _in_turn(self) -> str:
         """What happens to a network whose signatures come in turn, and what to do."""
         return (
-            f"its calls have more signatures in turn than the {OPTIONS.cache_entries} whose graphs the cache keeps, so "
-            f"graphs are made again ({self._returned} so far), which takes longer than most calls; set the environment "
-            "variable HYBRIDC_CACHE_ENTRIES to a greater number, or call it with fewer sizes: pad batches to one size, "
-            "put sequences into buckets of similar lengths"
+            f"its calls have more signatures in turn than the {self._count()} whose graphs the cache keeps, so graphs "
+            f"are made again ({self._returned} so far), which takes longer than most calls; set one of the environment "
+            "variables HYBRIDC_CACHE_ENTRIES and HYBRIDC_GRAPH_BYTES to a greater number, or call it with fewer sizes: "
+            "pad batches to one size, put sequences into buckets of similar lengths"
         )
 
     def _of_before(self, key: Signature) -> E | None:
@@ -318,13 +387,17 @@ class EntryCache(Generic[E]):
         nesting = _nesting(key)
         return trace, [0] * trace.roles.count("data") if nesting is None else thaw(nesting)
 
+    def calls(self) -> list[tuple[tuple[Any, Any], ...]]:
+        """Shape and dtype of each array among the arguments, for each signature that is kept, the latest first."""
+        return list(dict.fromkeys(tuple(_arrays(key)) for key in reversed(self._entries)))
+
     # --- what happened -------------------------------------------------------------------------------------
 
     def graphs(self) -> list[CompiledGraph]:
         """All graphs that exist now."""
         found: list[CompiledGraph] = []
         for _, entry, _ in self._kept():
-            found += [g for g in (entry.plain, *entry.recorded.values()) if g is not None]
+            found += entry.graphs()
         return found
 
     def explain(self) -> str:
@@ -337,10 +410,13 @@ class EntryCache(Generic[E]):
         ]
         if self._returned >= self._too_many():
             lines.append(f"  warning: {self._in_turn()}")
+        elif self._evicted:
+            count = len(self._evicted)
+            lines.append(f"  {count} signature{'s were' if count > 1 else ' was'} evicted; {self._count()} are kept")
         lines += self._shared()
         for key, entry, when in self._kept():
             lines.append(f"signature {_describe(key)}{when}")
-            for graph in [g for g in (entry.plain, *entry.recorded.values()) if g is not None]:
+            for graph in entry.graphs():
                 lines += ["  " + line for line in graph.summary()]
             lines += ["  " + line for line in entry.notes()]
         return "\n".join(lines)
@@ -372,9 +448,12 @@ class EntryCache(Generic[E]):
 class CachedGraph(EntryCache[Entry]):
     """The callable of a hybridized block: it finds or makes the graph for the arguments' signature and runs it."""
 
-    def __init__(self, block: Any, backends: Backends = (), is_static: bool = False) -> None:
+    def __init__(
+        self, block: Any, backends: Backends = (), is_static: bool = False, is_background: bool = False
+    ) -> None:
         super().__init__(block, is_static)
         self._backends = backends
+        self._is_background = is_background
         self._varying: set[str] = set()  # the paths of floats that changed from call to call
         self._flat: Entry | None = None  # the latest, if its arguments were arrays
 
@@ -397,16 +476,20 @@ class CachedGraph(EntryCache[Entry]):
         return entry.run(arrays) if result is None else result
 
     def prepare(self, *args: Any) -> None:
-        """Compile for these arguments, without running."""
+        """Compile for these arguments, without running, and without a random number."""
         key, arrays = _signature(args)
         entry = self._find(key, args)
-        others = [source if role != "key" else entry.trace.random_key() for role, source in entry.others]
+        others = [source if role != "key" else _NO_KEY for role, source in entry.others]
         entry.graph([*arrays, *others])
+
+    def in_background(self) -> list[BackgroundGraph]:
+        """The graphs that another process compiles."""
+        return [graph for _, entry, _ in self._kept() for graph in tuple(entry.background.values())]
 
     def _make(self, block: Any, args: tuple[Any, ...], reason: str) -> Entry:
         with timed(f"{block.name}, time of tracing"):
             trace, guards = self._traced_with_guards(block, args)
-        return Entry(trace, guards, reason, self._backends, self._is_static)
+        return Entry(trace, guards, reason, self._backends, self._is_static, self._is_background)
 
     def _traced_with_guards(self, block: Any, args: tuple[Any, ...]) -> tuple[Trace, Guards]:
         if self._varying:

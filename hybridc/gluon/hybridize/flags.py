@@ -17,6 +17,7 @@ FLAGS: dict[str, Any] = {
     "inline_limit": 2,
     "forward_bulk_size": None,
     "backward_bulk_size": None,
+    "background": None,
 }
 
 

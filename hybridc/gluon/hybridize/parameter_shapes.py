@@ -15,6 +15,7 @@ def infer_parameter_shapes(block: Any, args: Sequence[Any]) -> None:
     for leaf, role, parameter in zip(trace.leaves, trace.roles, trace.sources, strict=True):
         if role == "parameter":
             parameter.shape = leaf.shape
+    trace.release()
 
 
 def infer_parameter_types(block: Any, args: Sequence[Any]) -> None:
@@ -23,3 +24,4 @@ def infer_parameter_types(block: Any, args: Sequence[Any]) -> None:
     for leaf, role, parameter in zip(trace.leaves, trace.roles, trace.sources, strict=True):
         if role == "parameter" and leaf.dtype != parameter.dtype:
             parameter.dtype = leaf.dtype
+    trace.release()

@@ -45,6 +45,7 @@ _INTERNAL = frozenset(
         "_backends",
         "_forward_hooks",
         "_forward_pre_hooks",
+        "_is_background",
         "_is_static",
         "_name",
         "_params",

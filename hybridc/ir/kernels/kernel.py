@@ -80,16 +80,17 @@ class ScalarBody:
         """A key of equal bodies."""
         order: dict[BodyValue, int] = {v: i for i, v in enumerate(self.arguments)}
         rows: list[Any] = [tuple([a.kind for a in self.arguments])]
+        return (*[_number(v, order, rows) for v in (*self.steps, self.result)], *rows)
 
-        def index(value: BodyValue) -> int:
-            if value not in order:
-                assert isinstance(value, BodyOp)
-                operands = tuple([index(v) for v in value.operands])
-                order[value] = len(order)
-                rows.append((value.op, operands, value.kind, repr(value.constant), value.loop, value.table))
-            return order[value]
 
-        return (*map(index, (*self.steps, self.result)), *rows)
+def _number(value: BodyValue, order: dict[BodyValue, int], rows: list[Any]) -> int:
+    """The number of a value of a body: new ones, and what they are computed from, get a number and a row."""
+    if value not in order:
+        assert isinstance(value, BodyOp)
+        operands = tuple([_number(v, order, rows) for v in value.operands])
+        order[value] = len(order)
+        rows.append((value.op, operands, value.kind, repr(value.constant), value.loop, value.table))
+    return order[value]
 
 
 # --- kernels ----------------------------------------------------------------------------------------------------------
@@ -343,6 +344,15 @@ class LoopNest:
         return f"{domain}, grid {'x'.join(map(str, self.domain[: self.grid])) or 'none'}: {', '.join(kinds)}"
 
 
+def readers_of(nests: Sequence[LoopNest]) -> dict[KernelValue, list[LoopNest]]:
+    """For each value that is read, the loop nests that read it, in order."""
+    readers: dict[KernelValue, list[LoopNest]] = {}
+    for nest in nests:
+        for value in dict.fromkeys(r.value for s in nest.ops for r in s.reads):
+            readers.setdefault(value, []).append(nest)
+    return readers
+
+
 @dataclass(frozen=True, eq=False)
 class Kernel:
     """A kernel: its ``arguments``, its ``results``, its loop nests.
@@ -394,6 +404,11 @@ class Kernel:
     def ops(self) -> list[KernelOp]:
         """All ops, in order."""
         return [s for nest in self.nests for s in nest.ops]
+
+    @cached_property
+    def readers(self) -> dict[KernelValue, list[LoopNest]]:
+        """For each value that is read, the loop nests that read it."""
+        return readers_of(self.nests)
 
     @property
     def key(self) -> Any:

@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
+from hybridc.dialects.mlir.erase import replace_op
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.mlir.new_op import new_op
 from hybridc.ir.kernels.kernel import Kernel
@@ -132,7 +133,7 @@ def recognise_kernels(module: ModuleOp) -> None:
     """Make the functions of a parsed module that are kernels operations that hold these."""
     for function in functions(module):
         if DOMAINS.is_on(function) and function.sym_visibility is not None:
-            Rewriter.replace_op(function, KernelFunction.parsed(function), [])
+            replace_op(function, KernelFunction.parsed(function), [])
 
 
 class KernelModule:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -28,8 +28,8 @@ class KernelCacheInterface(Protocol):
         """The threads that share parallel regions."""
         ...
 
-    def resized(self) -> None:
-        """Drop all code that depends on sizes: those of the kernels have changed."""
+    def resized(self, kernels: Collection[Kernel]) -> None:
+        """Drop the code of other kernels than these: they have other sizes from now on."""
         ...
 
     def of(self, kernel: Kernel, strides: Mapping[int, Strides], inplace: Sequence[tuple[int, int]]) -> Any:
@@ -67,9 +67,10 @@ class ChooseCode(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         kernel_cache = self.kernel_cache
-        kernel_cache.resized()
+        kernels = kernel_functions(op)
+        kernel_cache.resized([function.kernel for function in kernels.values()])
         strided = strided_arrays(op, self.moved)
-        for name, function in kernel_functions(op).items():
+        for name, function in kernels.items():
             kernel = function.kernel
             calls = strided.get(name, [])
             views = sorted({i for call in calls for i in call})

@@ -19,6 +19,7 @@ from hybridc.ir.contraction_shape import (
     Matrices,
     Strides,
     accesses_after,
+    any_matrices_of,
     contraction_of,
     matrices_of,
 )
@@ -173,7 +174,7 @@ def prepacked_of(kernel: Kernel, vectors: Registers) -> Panels | None:
     contraction = contraction_of(kernel)
     if any(loop.kind == BATCH and loop.c == 1 for loop in contraction.kept):
         return _transposed_of(kernel)
-    matrices = matrices_of(contraction) if len(dtypes) == 1 else None
+    matrices = any_matrices_of(contraction) if len(dtypes) == 1 else None
     if matrices is None or dtypes.isdisjoint(MULTIPLIED) or any(x.kind != ROW for x in matrices.around):
         return None
     left, right = kernel_op.reads[:: -1 if matrices.swapped else 1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -49,10 +49,11 @@ class KernelCache:
         """The threads that share parallel regions."""
         return self.target.threads
 
-    def resized(self) -> None:
-        """Invalidate what depends on sizes: kernels have other ones from now on."""
+    def resized(self, kernels: Collection[Kernel]) -> None:
+        """Forget what depends on sizes but for these kernels: others have other sizes from now on."""
+        now = set(kernels)
+        self._made = {key: regions for key, regions in self._made.items() if key[0] in now}
         self._fitting.clear()
-        self._made.clear()
         self._started.clear()
 
     def of(

@@ -16,7 +16,7 @@ from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.ground.cached import cached_property
 from hybridc.ground.sizes import row_major
 from hybridc.ir.costs import LONG, OF_CORE, PARTS, element_times, sharing
-from hybridc.ir.kernels.kernel import Kernel, KernelOp, KernelValue, LoopNest
+from hybridc.ir.kernels.kernel import Kernel, KernelOp, KernelValue, LoopNest, readers_of
 from hybridc.ir.loop_nest_plan import (
     LoopNestPlan,
     inplace_pairs,
@@ -152,8 +152,9 @@ class KernelLoops:
             self._number.setdefault(v, i)
         self._locals: list[KernelValue] = []  # the value, or partial results, in each local buffer
         self._alone = _alone(kernel)
-        self._nests = loop_nests_of(kernel)
-        self._functions = [function for nest in self._nests if (function := self._nest(kernel, nest)) is not None]
+        nests = loop_nests_of(kernel)
+        self._readers = readers_of(nests)
+        self._functions = [function for nest in nests if (function := self._nest(kernel, nest)) is not None]
 
     @cached_property
     def inplace_pairs(self) -> list[tuple[int, int]]:
@@ -204,7 +205,7 @@ class KernelLoops:
 
     def _outside(self, nest: LoopNest, value: KernelValue) -> bool:
         """Whether a value of a loop nest goes to memory; values for other loop nests get a local buffer."""
-        if value not in self._number and read_elsewhere(self._nests, nest, value):
+        if value not in self._number and read_elsewhere(self._readers, nest, value):
             self._number[value] = self._local(value)
         return value in self._number
 
@@ -226,8 +227,8 @@ class KernelLoops:
         read = [r.value for s in plan.op_of.values() for r in s.reads if r.value.constant is None]
         read += [v for s in plan.op_of.values() for v in s.indirect]
         values = [v for v in dict.fromkeys((*read, *plan.op_of)) if v in self._number and v not in parts]
-        over = self._over
-        behind = {result for argument, result in over.items() if argument in values and result in values}
+        over, buffered = self._over, set(values)
+        behind = {over[v] for v in values if over.get(v) in buffered}
         groups: list[tuple[KernelValue, ...]] = []
         for v in values:
             if v in behind:

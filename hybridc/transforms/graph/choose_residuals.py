@@ -32,6 +32,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from hybridc.dialects.mlir.erase import erase_op, replace_op
 from hybridc.dialects.mlir.graph_notes import SAVED, TRAINING, UPDATES
 from hybridc.dialects.mlir.hybrid import HybridOp, hybrid_dtype, hybrid_shape
 from hybridc.dialects.operator import Contraction, Elementwise, Movement
@@ -68,7 +69,7 @@ class ChooseResiduals(ModulePass):
         other = _Choice(named["forward"], named[OF_HEADS])  # made before the forward's results change
         end = choice.apply()
         other.follow(end)
-        Rewriter.erase_op(backward)
+        erase_op(backward)
         named[OF_HEADS].sym_name = StringAttr("backward")
 
 
@@ -295,7 +296,7 @@ class _Choice:
         first = len(self.forward.body.block.args) + self.results
         index_of = self.free | {value: first + i for i, value in enumerate(residuals)}
         end = func.ReturnOp(*self.end.arguments[: self.results], *residuals)
-        Rewriter.replace_op(self.end, end)
+        replace_op(self.end, end)
         for block in (self.forward.body.block, self.backward):
             function, last = block.parent_op(), block.last_op
             assert isinstance(function, func.FuncOp)
@@ -304,6 +305,7 @@ class _Choice:
         saved_by = self.backward.parent_op()
         assert saved_by is not None
         SAVED.put(saved_by, [index_of[v] for v in saved])
+        self.splicer.release()
         return end
 
 

@@ -29,6 +29,7 @@ class ConstantFold(ModulePass):
             for current in hybrid_ops(function):
                 if _foldable(current):
                     _fold(splicer, current)
+            splicer.release()
 
 
 def _fold(splicer: Splicer, op: HybridOp) -> None:

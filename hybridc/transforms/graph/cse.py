@@ -15,9 +15,9 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FloatAttr, IntegerAttr, IntegerType, ModuleOp
 from xdsl.ir import Attribute, Block, Operation
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 from xdsl.traits import IsolatedFromAbove, is_side_effect_free
 
+from hybridc.dialects.mlir.erase import erase_op, replace_op
 from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.ground.sizes import value_of
 from hybridc.transforms.graph.dce import is_pure, is_unused
@@ -45,7 +45,7 @@ def _share(block: Block, known: Known) -> None:
         if not _is_replaceable(op):
             continue
         if is_unused(op):
-            Rewriter.erase_op(op)
+            erase_op(op)
             continue
         alike = known.setdefault(_found_by(op), [])
         first = next((other for other in alike if _are_equal(op, other)), None)
@@ -53,7 +53,7 @@ def _share(block: Block, known: Known) -> None:
             alike.append(op)
             added.append(alike)
         else:
-            Rewriter.replace_op(op, (), first.results)
+            replace_op(op, (), first.results)
     for alike in added:  # leave the scope of the block
         alike.pop()
 

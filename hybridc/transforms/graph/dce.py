@@ -13,9 +13,10 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 from xdsl.traits import IsTerminator, MemoryEffect, NoMemoryEffect, SymbolOpInterface
 from xdsl.transforms.dead_code_elimination import would_be_trivially_dead
+
+from hybridc.dialects.mlir.erase import erase_op
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class DeadCodeElimination(ModulePass):
 def _clean(block: Block) -> None:
     for op in reversed(list(block.ops)):
         if is_unused(op) and (is_pure(type(op)) or would_be_trivially_dead(op)):
-            Rewriter.erase_op(op)
+            erase_op(op)
             continue
         for region in op.regions:
             for inner in reversed(region.blocks):

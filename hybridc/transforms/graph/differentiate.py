@@ -22,10 +22,10 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 
 from hybridc.dialects.error_context import raise_located
 from hybridc.dialects.gradient import vjp
+from hybridc.dialects.mlir.erase import replace_op
 from hybridc.dialects.mlir.graph_notes import GRADS, HEADS, INTO, OUTPUTS, SAVED, TRAINING
 from hybridc.dialects.mlir.hybrid import HybridOp, hybrid_dtype, hybrid_shape, location_of
 from hybridc.errors import MXNetError
@@ -173,6 +173,7 @@ class _Backward:
             HEADS.put(backward, self.chosen)
         if self.trace.training:
             TRAINING.put(backward, True)
+        self.splicer.release()
         return backward
 
     def _return_saved(self, saved: list[SSAValue], visible: int) -> list[int]:
@@ -187,7 +188,7 @@ class _Backward:
             if value not in place:
                 place[value] = len(args) + len(returned)
                 returned.append(value)
-        Rewriter.replace_op(end, func.ReturnOp(*returned))
+        replace_op(end, func.ReturnOp(*returned))
         self.forward.function_type = FunctionType.from_lists([a.type for a in args], [r.type for r in returned])
         OUTPUTS.put(self.forward, visible)
         return [place[value] for value in saved]

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from hybridc.dialects.mlir.erase import replace_op
 from hybridc.dialects.mlir.graph_notes import TRAINING
 from hybridc.dialects.mlir.hybrid import HybridOp, hybrid_dtype, hybrid_shape
 from hybridc.ground.hooks import HOOKS
@@ -27,6 +28,7 @@ def rewrite(module: ModuleOp, step: Callable[[Splicer, HybridOp], list[Operation
         while work:
             ops = step(splicer, work.pop())
             work += [op for op in reversed(ops or []) if isinstance(op, HybridOp)]
+        splicer.release()
 
 
 class Splicer:
@@ -36,7 +38,13 @@ class Splicer:
         self.trace = Trace(training)
         self.trace.track_locations = False
         self.symbols: dict[SSAValue, TracedSymbol] = {}
-        self._values: dict[int, SSAValue] = {}
+        self._values: dict[int, SSAValue] = {}  # by the identities of symbols, which live as long as this object
+        self._past: list[TraceNode] = []  # what was recorded before
+
+    def release(self) -> None:
+        """Forget all symbols."""
+        self.trace.nodes += self._past
+        self.trace.release()
 
     def symbol(self, value: SSAValue) -> TracedSymbol:
         """The symbol of an IR value."""
@@ -52,13 +60,18 @@ class Splicer:
 
     def splice(self, before: Operation) -> list[Operation]:
         """Insert all that was recorded since the last time before ``before``, with its location."""
-        nodes, self.trace.nodes = self.trace.nodes, []
         self.trace.constants.clear()  # constants here need not dominate later uses
-        ops = operations(nodes, self._values)
+        ops = operations(self._recorded(), self._values)
         for op in ops:
             op.location = before.location
         Rewriter.insert_op(ops, InsertPoint.before(before))
         return ops
+
+    def _recorded(self) -> list[TraceNode]:
+        """All that was recorded since the last time."""
+        nodes, self.trace.nodes = self.trace.nodes, []
+        self._past += nodes
+        return nodes
 
     def splice_for(self, symbol: TracedSymbol, before: Operation) -> None:
         """Insert what a recorded symbol needs, as :meth:`splice` does; the rest may be inserted later."""
@@ -81,7 +94,7 @@ class Splicer:
         with self.trace.active():
             new = build(F, [self.symbol(v) for v in op.operands])
         if new is None:
-            self.trace.nodes.clear()
+            self._recorded()
             return None
         symbols = as_list(new)
         if any(not isinstance(s, TracedSymbol) for s in symbols):
@@ -91,8 +104,8 @@ class Splicer:
                     for s, r in zip(symbols, op.results, strict=True)
                 ]
         if [(s.shape, s._dtype) for s in symbols] != [(hybrid_shape(r), hybrid_dtype(r)) for r in op.results]:
-            self.trace.nodes.clear()
+            self._recorded()
             return None
         ops = self.splice(op)
-        Rewriter.replace_op(op, [], [self.value(s) for s in symbols])
+        replace_op(op, [], [self.value(s) for s in symbols])
         return ops

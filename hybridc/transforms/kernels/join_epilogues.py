@@ -17,8 +17,8 @@ from xdsl.dialects import func, tensor
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 
+from hybridc.dialects.mlir.erase import erase_op
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.operator_attribute import Shape
@@ -135,12 +135,12 @@ class _Joiner:
             old.replace_all_uses_with(value)
         insert_before(block, rest)
         between = rest.arguments[argument]
-        Rewriter.erase_op(rest)
+        erase_op(rest)
         while isinstance(between.owner, RESHAPES):
             view = between.owner
             between = view.operands[0]
-            Rewriter.erase_op(view)
-        Rewriter.erase_op(matmul)
+            erase_op(view)
+        erase_op(matmul)
 
 
 def _joined(first: Kernel, rest: Kernel, argument: int) -> Kernel:

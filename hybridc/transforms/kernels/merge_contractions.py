@@ -15,8 +15,8 @@ from xdsl.dialects import func, tensor
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 
+from hybridc.dialects.mlir.erase import erase_op
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.operator_attribute import Shape
@@ -161,10 +161,10 @@ def _merge(module: KernelModule, contraction: _RowContraction, calls: Sequence[_
     insert_before(block, _first(parts))
     for op in parts:
         view = op.arguments[contraction.rows].owner
-        Rewriter.erase_op(op)
+        erase_op(op)
         while isinstance(view, VIEWS) and not view.results[0].uses:
             above = view.operands[0].owner
-            Rewriter.erase_op(view)
+            erase_op(view)
             view = above
 
 

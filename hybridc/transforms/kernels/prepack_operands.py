@@ -17,8 +17,8 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 
+from hybridc.dialects.mlir.erase import erase_op
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.ir.concatenated import part_of
 from hybridc.ir.costs import HIDE_PACKING
@@ -164,7 +164,7 @@ class _Packer:
         insert_before(block, call)
         whole.value.name_hint = call.results[0].name_hint
         call.results[0].replace_all_uses_with(whole.value)
-        Rewriter.erase_op(call)
+        erase_op(call)
         return result
 
     # --- kernels -------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from hybridc.dialects.mlir.erase import erase_op
 from hybridc.ir.kernels.kernel import Kernel, assembled
 from hybridc.ir.kernels.kernel_module import KernelModule
 
@@ -96,4 +97,4 @@ class _Splitter:
         for before, after in zip(old.results, results, strict=True):
             after.name_hint = before.name_hint
             before.replace_all_uses_with(after)
-        Rewriter.erase_op(old)
+        erase_op(old)

@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from hybridc.dialects.mlir.erase import erase_op
 from hybridc.dialects.mlir.graph_notes import PREPARATION
 from hybridc.ir.concatenated import part_of
 from hybridc.ir.structured import (
@@ -128,5 +129,4 @@ def _erase_unused(value: SSAValue) -> None:
     """Erase a chain of views that nobody reads any more."""
     while isinstance(op := value.owner, VIEWS) and not value.uses:
         value = op.operands[0]
-        op.detach()
-        op.erase()
+        erase_op(op)

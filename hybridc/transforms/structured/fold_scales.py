@@ -22,6 +22,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from hybridc.dialects.mlir.erase import erase_op
 from hybridc.dialects.mlir.graph_notes import OPERATOR
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.operator_attribute import Shape
@@ -187,4 +188,4 @@ def _fold(chain: _Chain) -> None:
     contraction.operands[chain.weight] = scaled
     last.results[0].replace_all_uses_with(shifted)
     for link in reversed(chain.links):
-        Rewriter.erase_op(link.op)
+        erase_op(link.op)

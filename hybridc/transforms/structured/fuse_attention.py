@@ -27,8 +27,8 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 
+from hybridc.dialects.mlir.erase import erase_op
 from hybridc.dialects.mlir.graph_notes import SAVED
 from hybridc.ground.cached import cached_property
 from hybridc.ir.attention import attention_of
@@ -251,7 +251,7 @@ class _BackwardKernel:
             axes.add(delta)
             row.results[0].replace_all_uses_with(delta.results[0])
             for op in reversed(result):
-                Rewriter.erase_op(op)
+                erase_op(op)
             nests = [([delta], delta), (scores, scores[0]), *nests]
             # The gradients of values, of queries, which sums what ``row`` does, and of keys, of the same as this.
             shared = Counter(reads.values())

@@ -31,6 +31,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from hybridc.dialects.mlir.erase import erase_op
 from hybridc.dialects.mlir.graph_notes import DONATED, OPERATOR
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.operator_attribute import Shape
@@ -283,7 +284,7 @@ class KernelOutliner:
             self._call(nests, end)
         for op in reversed(list(function.body.block.ops)):
             if is_scaffold(op) and not op.results[0].uses:
-                Rewriter.erase_op(op)
+                erase_op(op)
 
     def _call(self, nests: list[LoopGroup], end: Operation) -> None:
         """Outline groups as a kernel, and call it before ``end``."""
@@ -304,7 +305,7 @@ class KernelOutliner:
             for use in readers[old]:
                 use.operation.operands[use.index] = new
         for op in reversed(ops):
-            Rewriter.erase_op(op, safe_erase=False)
+            erase_op(op, safe_erase=False)
 
     def call(
         self,

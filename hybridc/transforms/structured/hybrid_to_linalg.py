@@ -36,6 +36,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from hybridc.dialects.body import Body
+from hybridc.dialects.mlir.erase import erase_block, erase_op
 from hybridc.dialects.mlir.graph_notes import BY_HAND, HAS_KERNEL, OPERATOR, OPERATOR_ATTRIBUTES
 from hybridc.dialects.mlir.hybrid import HandleAttr, HybridOp, hybrid_dtype, hybrid_shape, location_of
 from hybridc.dialects.operator import Contraction, Elementwise, Operator, Reduction
@@ -146,7 +147,7 @@ class _Structure:
         self.function.function_type = FunctionType.from_lists([a.type for a in self.block.args], results)
         region = self.function.body
         region.add_block(self.block)
-        region.erase_block(self.old, safe_erase=False)
+        erase_block(self.old)
 
     def _whole(self, value: SSAValue) -> SSAValue:
         """A returned value with all its axes; a reshape for it has the location of its producer."""
@@ -570,5 +571,4 @@ def _drop_unused(block: Block) -> None:
     """Remove index operations without uses."""
     for op in reversed(list(block.ops)):
         if op.results and not any(r.first_use is not None for r in op.results):
-            op.detach()
-            op.erase()
+            erase_op(op)

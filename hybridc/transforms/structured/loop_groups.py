@@ -24,9 +24,10 @@ from itertools import chain, pairwise
 from xdsl.dialects import func, tensor
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
-from xdsl.rewriter import Rewriter
 
+from hybridc.dialects.mlir.erase import erase_op
 from hybridc.dialects.operator_attribute import Shape
+from hybridc.ground.sizes import is_same
 from hybridc.ir.concatenated import unshaped
 from hybridc.ir.costs import LARGEST, ONE_TILE, body_size
 from hybridc.ir.structured import KNOW_PLACES, affine_operands, indirect_operands, is_scaffold, loop_sizes, places_of
@@ -229,14 +230,14 @@ def _bind(bound: dict[int, int], places: Axes, axes: Axes) -> bool:
 
 
 def _match_rest(source: LoopGroup, group: LoopGroup, bound: dict[int, int]) -> None:
-    """Bind the remaining axes by equal sizes, in order."""
+    """Bind the remaining axes by equal sizes, in order. Sizes that happen to be equal are not taken for one."""
     assert source.domain is not None
     assert group.domain is not None
     left = [a for a in range(len(source.domain)) if a not in bound.values()]
     for axis in range(len(group.domain)):
         if axis in bound:
             continue
-        match = next((a for a in left if source.domain[a] == group.domain[axis]), None)
+        match = next((a for a in left if is_same(source.domain[a], group.domain[axis])), None)
         if match is not None:
             bound[axis] = match
             left.remove(match)
@@ -344,14 +345,15 @@ class Partition:
         """Whether one walk over the domain can compute both: a body not too long, few contractions to wait for."""
         if source.size + group.size > LARGEST or len(source.contractions | group.contractions) > PRODUCTS:
             return False
-        if math.prod(merged.domain) <= ONE_TILE:
-            return True
+        return self._is_one_walk(source, group, merged) or math.prod(merged.domain) <= ONE_TILE
+
+    def _is_one_walk(self, source: LoopGroup, group: LoopGroup, merged: Merged) -> bool:
+        """Whether a walk tile by tile computes both once, and neither needs all of a reduction over the tiles."""
         both = (source, group)
         for part, axes in ((source, merged.first), (group, merged.second)):
-            checked = part.volume > ONE_TILE and axes.get(0) == 0
-            for own in () if checked else part.axes.values():
-                if 0 not in [axes[a] for a in own]:
-                    return False  # every tile would recompute it
+            repeated = any(0 not in [axes[a] for a in own] for own in part.axes.values())
+            if repeated and not (axes.get(0) == 0 and part.volume > ONE_TILE):
+                return False  # every tile would recompute it
             for op in part.across if axes.get(0) == 0 else part.axes:
                 reduced = {axes[a] for a in _reduced_axes(part, op)}
                 if 0 in reduced and any(self.group.get(u.operation) in both for u in op.results[0].uses):
@@ -469,7 +471,7 @@ class Partition:
         group = self.group.pop(op)
         group.ops.remove(op)
         del group.axes[op], group.written[op.results[0]]
-        Rewriter.erase_op(op)
+        erase_op(op)
 
     def ordered(self) -> list[LoopGroup]:
         """The groups in topological order, ties in the order of their first operator."""

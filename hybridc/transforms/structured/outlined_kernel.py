@@ -9,8 +9,8 @@ from typing import Any, cast
 from xdsl.dialects import func
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.rewriter import Rewriter
 
+from hybridc.dialects.mlir.erase import erase_op
 from hybridc.dialects.mlir.graph_notes import OPERATOR
 from hybridc.ir.kernels.grid_kernel import grid_axes
 from hybridc.ir.kernels.kernel import Axes, Kernel
@@ -61,7 +61,7 @@ class OutlinedKernel:
             for op in reversed(list(ops)):
                 if not op.results[0].uses and op.results[0] not in results:
                     ops.remove(op)
-                    Rewriter.erase_op(op)
+                    erase_op(op)
         groups = [axes.nest(ops, whole) for ops, whole in nests]
         loop_groups = [group for group in groups if group is not None]
         if len(loop_groups) < len(groups):
@@ -74,7 +74,7 @@ class OutlinedKernel:
         parts = [(group.domain or (), {op: group.axes[op] for op in group.ops}) for group in loop_groups]
         kernel = kernel_of_ops(name, parts, inputs, results)
         for op in reversed([op for ops, _ in nests for op in ops]):
-            Rewriter.erase_op(op, safe_erase=False)
+            erase_op(op, safe_erase=False)
         outlined = cls(kernel, inputs, replaced)
         return outlined if len(nests) == 1 else outlined.over_grid()
 
@@ -84,7 +84,7 @@ def erase_unused(function: func.FuncOp) -> None:
     for op in reversed(list(function.body.block.ops)):
         unused = bool(op.results) and not any(r.uses for r in op.results)
         if unused and (is_scaffold(op) or isinstance(op, (linalg.GenericOp, linalg.MatmulOp, *VIEWS))):
-            Rewriter.erase_op(op)
+            erase_op(op)
 
 
 def row_sum(block: Block, factors: Sequence[tuple[SSAValue, Labels]], kept: Labels, like: Operation) -> Operation:

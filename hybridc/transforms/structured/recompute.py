@@ -13,8 +13,8 @@ from typing import Any, cast
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.rewriter import Rewriter
 
+from hybridc.dialects.mlir.erase import erase_op
 from hybridc.ir.costs import MANY
 from hybridc.ir.structured import dtype_of, indirect_operands, number_of, shape_of
 from hybridc.ir.structured_builder import Builder, Tensor
@@ -78,7 +78,7 @@ class KernelCopies:
     def drop(self) -> None:
         """Erase the copies that are in no kernel."""
         for op in reversed(list(self.block.ops)):
-            Rewriter.erase_op(op)
+            erase_op(op)
 
     def _counter(self, like: SSAValue, start: int, nest: list[Operation]) -> SSAValue:
         """The integers from ``start`` on, as an operation of its own for each that reads them."""

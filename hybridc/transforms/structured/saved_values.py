@@ -12,6 +12,7 @@ from xdsl.dialects.tensor import CollapseShapeOp, EmptyOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from hybridc.dialects.mlir.erase import erase_op, replace_op
 from hybridc.dialects.mlir.graph_notes import DTYPES, SAVED, UPDATES
 from hybridc.dialects.mlir.tensor import ExpandShapeOp
 from hybridc.dtypes import DType
@@ -126,7 +127,7 @@ class SavedValues:
         """Clone a view or a constant into the backward, after its operands, unless it is there already."""
         equal = self._equal(op, [*op.operands])
         if equal is not None:
-            op.erase()
+            erase_op(op)
             return equal
         owner = op.operands[0].owner if op.operands else None
         at = InsertPoint.at_start(self.backward.body.block)
@@ -145,7 +146,7 @@ class SavedValues:
         own = [*self.forward.body.block.args, *self.end.arguments[: self.visible]]
         kept = list(dict.fromkeys(v for v in self.source.values() if v not in own))
         returned = [*own, *kept]
-        Rewriter.replace_op(self.end, func.ReturnOp(*self.end.arguments[: self.visible], *kept))
+        replace_op(self.end, func.ReturnOp(*self.end.arguments[: self.visible], *kept))
         saved = [returned.index(self.source[arg]) for arg in block.args if arg in self.source]
         SAVED.put(self.backward, saved)
         for function in (self.forward, self.backward):

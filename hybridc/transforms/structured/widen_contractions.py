@@ -17,6 +17,7 @@ from xdsl.ir import Block
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from hybridc.dialects.mlir.erase import erase_op
 from hybridc.dialects.mlir.graph_notes import OPERATOR
 from hybridc.dtypes import wide
 from hybridc.ir.structured import affine_operands, dtype_of, loop_sizes, places_of, shape_of
@@ -75,5 +76,4 @@ def _widen(op: linalg.GenericOp) -> None:
         arg = Rewriter.replace_value_with_new_type(body.args[i], signless(wide(dtype)))
         for use in uses:
             use.results[0].replace_all_uses_with(arg)
-            use.detach()
-            use.erase()
+            erase_op(use)

@@ -28,6 +28,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from hybridc.dialects.mlir.erase import erase_op
 from hybridc.dialects.mlir.graph_notes import OPERATOR
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.machine import NOMINAL
@@ -46,6 +47,8 @@ from hybridc.transforms.structured.outlined_kernel import OutlinedKernel
 Matrix = np.ndarray[Any, Any]
 # Elements of a kernel along an axis, the most axes that are transformed, and the least results along one.
 TAPS, MOST_AXES, LEAST = 3, 2, 8
+# Costs in picoseconds: whole numbers, as sizes may be free.
+_FLOP, _BYTE, _FAR_BYTE = (round(1000 * n) for n in (NOMINAL.costs.flop, NOMINAL.costs.byte, NOMINAL.costs.far_byte))
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,12 +170,11 @@ class _Convolution:
             return None
         times = {choice: self._time(choice, prepared) for choice in CHOICES}
         best = min(times, key=times.__getitem__)
-        costs = NOMINAL.costs
-        return best if times[best] < 2 * math.prod(self.sizes) * costs.flop else None
+        return best if times[best] < 2 * math.prod(self.sizes) * _FLOP else None
 
-    def _time(self, choice: Transforms, prepared: bool) -> float:
-        """Nanoseconds with these transforms, in vector registers."""
-        costs, itemsize = NOMINAL.costs, self.dtype.itemsize
+    def _time(self, choice: Transforms, prepared: bool) -> int:
+        """Picoseconds with these transforms, in vector registers."""
+        itemsize = self.dtype.itemsize
         columns, channels = (shape_of(self.weights)[d] for d in (self.column, self.channel))
         tiles, others = 1, 1
         places = {pair.place for pair in self.pairs}
@@ -181,11 +183,11 @@ class _Convolution:
         taps = {loop for pair in self.pairs for loop, _ in self.weight_index[pair.tap].terms}
         others = math.prod(n for loop, n in enumerate(self.sizes) if loop not in {*self.result, *taps}) // channels
         points = choice.points ** len(self.pairs)
-        products = 2 * points * tiles * columns * channels * others * costs.flop
+        products = 2 * points * tiles * columns * channels * others * _FLOP
         # Arrays between kernels are written and read; prepared ones come from far away.
-        between = 2 * points * tiles * (columns + channels) * itemsize * costs.byte
+        between = 2 * points * tiles * (columns + channels) * itemsize * _BYTE
         weights = points * columns * channels * others * itemsize
-        return products + between + weights * (costs.far_byte if prepared else 2 * costs.byte)
+        return products + between + weights * (_FAR_BYTE if prepared else 2 * _BYTE)
 
 
 def _convolution(op: linalg.GenericOp) -> _Convolution | None:
@@ -291,7 +293,7 @@ class _Rewriter:
         value = reshaped.value
         value.name_hint = op.results[0].name_hint
         op.results[0].replace_all_uses_with(value)
-        Rewriter.erase_op(op)
+        erase_op(op)
         into, forward, back = (cast(Operation, x.value.owner) for x in (weights, data, mapped))
         self._outline("weights_of", [into])
         if not self._outline("winograd", [forward, cast(Operation, products.value.owner), back]):
@@ -346,11 +348,11 @@ class _Rewriter:
         if kernel is None or (len(ops) > 1 and not is_worth_tiling(kernel.kernel)):
             for copy in reversed(copies):
                 if copy.parent is self.function.body.block:
-                    Rewriter.erase_op(copy)
+                    erase_op(copy)
             return False
         kernel.call(self.outliner, self.function)
         for op in reversed(ops):
-            Rewriter.erase_op(op)
+            erase_op(op)
         return True
 
     def _data(self) -> Tensor:

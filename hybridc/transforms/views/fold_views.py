@@ -32,6 +32,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from hybridc.dialects.mlir.erase import erase_op
 from hybridc.dialects.mlir.graph_notes import OPERATOR, SAVED, UPDATES
 from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.mlir.new_op import new_op
@@ -159,8 +160,7 @@ def _slice_parts(block: Block) -> None:
             op.properties["static_offsets"] = dense_integers(tuple(offsets))
             if shape_of(inside) == shape:
                 op.results[0].replace_all_uses_with(inside)
-                op.detach()
-                op.erase()
+                erase_op(op)
                 break
 
 
@@ -182,7 +182,7 @@ def _read_before_broadcasts(block: Block) -> None:
             if set(loops.summed) <= {*read} and {*places[i]} - {*read} <= others:
                 op.operands[i], places[i] = broadcast.inputs[0], read
                 if broadcast.results[0].first_use is None:
-                    Rewriter.erase_op(broadcast)
+                    erase_op(broadcast)
         op.properties["indexing_maps"] = maps(len(loops.sizes), tuple(places))
 
 
@@ -248,8 +248,7 @@ class _Folding:
                 self._others(op)
         for op in reversed(list(self.block.ops)):
             if (isinstance(op, VIEWS) or is_scaffold(op)) and op.results[0].first_use is None:
-                op.detach()
-                op.erase()
+                erase_op(op)
 
     def _others(self, op: Operation) -> None:
         """Calls, returns, loops that cannot be changed: they need whole values."""
@@ -538,8 +537,7 @@ class _Folding:
         generic.location = op.location
         self.block.insert_op_before(generic, op)
         op.results[0].replace_all_uses_with(generic.results[0])
-        op.detach()
-        op.erase()
+        erase_op(op)
         return generic
 
     # --- initial values ------------------------------------------------------------------------------------

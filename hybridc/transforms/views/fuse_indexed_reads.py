@@ -19,6 +19,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from hybridc.dialects.mlir.erase import erase_op
 from hybridc.ir.structured_builder import indexing_map, segments
 from hybridc.ir.values import functions, volume
 from hybridc.transforms.structured.loop_groups import OperationLoops, elementwise_loops, operation_loops
@@ -50,7 +51,7 @@ def _compute_here(op: linalg.GenericOp, loops: OperationLoops) -> None:
         assert isinstance(source, linalg.GenericOp)
         work += _compute_element(op, loops, read, source, known)
         if source.results[0].first_use is None:
-            Rewriter.erase_op(source)
+            erase_op(source)
 
 
 def _compute_element(
@@ -79,7 +80,7 @@ def _compute_element(
         copy.location = inner.location
         Rewriter.insert_op(copy, InsertPoint.before(read))
         elements.update(zip(inner.results, copy.results, strict=True))
-    Rewriter.erase_op(read)
+    erase_op(read)
     return extracts
 
 

@@ -21,6 +21,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from hybridc.dialects.mlir.erase import erase_op, replace_op
 from hybridc.dialects.mlir.graph_notes import DTYPE, OPERATOR
 from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.mlir.new_op import new_op
@@ -98,7 +99,7 @@ def _join_slices(op: tensor.ConcatOp) -> None:
     if len(parts) > 1:
         op.operands = parts
     else:
-        Rewriter.replace_op(op, [], parts)
+        replace_op(op, [], parts)
 
 
 def _slice_of(value: SSAValue) -> tuple[SSAValue, _Extent] | None:
@@ -140,11 +141,11 @@ def _hoist_slices(op: Operation) -> None:
     parts = {box: _part(op, loops, box) for box in sorted(boxes, key=lambda box: box.begin)}
     for box, views in boxes.items():
         for view in views:
-            Rewriter.replace_op(view, [], [parts[box]])
+            replace_op(view, [], [parts[box]])
     if whole:
         _join(op, list(parts.values()), axis)
     else:
-        Rewriter.erase_op(op)
+        erase_op(op)
 
 
 def _is_read_by_loops(value: SSAValue) -> bool:
@@ -241,7 +242,7 @@ def _hoist_concatenation(op: Operation) -> None:
     _join(op, parts, loop)
     for whole in wholes.values():
         if whole.result.first_use is None:
-            Rewriter.erase_op(whole)
+            erase_op(whole)
 
 
 def _is_of_loops(whole: tensor.ConcatOp) -> bool:
@@ -295,7 +296,7 @@ def _join(op: Operation, parts: Sequence[SSAValue], axis: int) -> None:
     OPERATOR.copy(op, whole)
     DTYPE.copy(op, whole)
     _insert(op, whole)
-    Rewriter.replace_op(op, [], [whole.result])
+    replace_op(op, [], [whole.result])
 
 
 def _insert(before: Operation, *ops: Operation) -> None:

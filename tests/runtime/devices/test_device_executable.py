@@ -150,7 +150,7 @@ def test_its_memory_is_free_as_soon_as_it_is_gone(stub: SimulatedCuda, card: Cud
 @pytest.mark.parametrize("static", [False, True])
 def test_an_evicted_graph_frees_its_memory(stub: SimulatedCuda, card: Cuda, monkeypatch: Any, static: bool) -> None:
     """Networks keep a few sizes: the memory of further ones is that of those."""
-    monkeypatch.setattr(options, "OPTIONS", dataclasses.replace(options.OPTIONS, cache_entries=2))
+    monkeypatch.setattr(options, "OPTIONS", dataclasses.replace(options.OPTIONS, cache_entries=2, graph_bytes=0))
     monkeypatch.setattr("hybridc.gluon.hybridize.cached_graph.OPTIONS", options.OPTIONS)
     ctx = mx.gpu(0)
     net = mx.gluon.nn.HybridLambda(lambda F, x: F.sum(x * 2, axis=0) + F.array(np.arange(4, dtype=np.float32)))

@@ -1,6 +1,7 @@
 """What LLVM says of this computer: kept in the cache folder, since loading LLVM takes longer than loading a program.
 
-A note is of LLVM's library and of what Linux says of the processor: on another computer, LLVM is asked again.
+A note is of LLVM's library and of what Linux says of the processor: on another computer, LLVM is asked again. Without a
+library of LLVM, it is what a file with compiled code says of the same processor (:func:`adopt_host`), or else Linux.
 """
 
 from __future__ import annotations
@@ -8,10 +9,14 @@ from __future__ import annotations
 import functools
 import itertools
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hybridc.ground.store import keep, kept
 from hybridc.lower.llvm.codegen import llvm, object_loader
+
+# The features of x86-64's levels that Linux calls otherwise than LLVM.
+_OF_LINUX = {"bmi": "bmi1", "lzcnt": "abm", "sahf": "lahf_lm", "sse3": "pni", "sse4.1": "sse4_1", "sse4.2": "sse4_2"}
 
 # The lines of a processor in /proc/cpuinfo on which its features depend; others tell its cores and clocks.
 _FIELDS = {"vendor_id", "cpu family", "model", "model name", "stepping", "microcode", "flags"}
@@ -29,6 +34,8 @@ class HostProcessor:
 @functools.cache
 def host() -> HostProcessor:
     """What LLVM says of this computer, from the cache folder if it is there."""
+    if not llvm.is_installed():
+        return _ADOPTED[0] if _ADOPTED else HostProcessor("", _features_of_linux(), "none")
     key = _key()
     noted = None if key is None else kept(key, HostProcessor)
     if noted is not None:
@@ -39,16 +46,42 @@ def host() -> HostProcessor:
     return asked
 
 
-def _key() -> str | None:
-    """The key of the note; None where LLVM is loaded in any case, or /proc/cpuinfo does not describe the processor."""
-    if not object_loader.runs_here():
-        return None
+_ADOPTED: list[HostProcessor] = []
+
+
+def adopt_host(noted: HostProcessor, described: Mapping[str, str]) -> None:
+    """Without LLVM, take what it said of a computer that Linux describes so, if this one has an equal processor."""
+    processor = described_processor()
+    is_equal = all(described.get(field) == processor.get(field) for field in ("vendor_id", "cpu family", "model"))
+    has_all = set(described.get("flags", "").split()) <= set(processor.get("flags", "").split())
+    if processor and is_equal and has_all and not _ADOPTED and not llvm.is_installed():
+        _ADOPTED.append(noted)
+        host.cache_clear()
+
+
+def described_processor() -> dict[str, str]:
+    """What Linux says of the processor, by field; {} where it does not."""
+    return {field.strip(): text.strip() for field, _, text in (line.partition(":") for line in _lines())}
+
+
+def _features_of_linux() -> dict[str, bool]:
+    """The features that Linux names, those of levels by LLVM's names."""
+    flags = set(described_processor().get("flags", "").split())
+    return dict.fromkeys(flags, True) | {name: flag in flags for name, flag in _OF_LINUX.items()}
+
+
+def _lines() -> list[str]:
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
             first = itertools.takewhile(lambda line: line != "\n", lines)  # of all processors, which are alike
-            processor = [line for line in first if line.partition("\t")[0] in _FIELDS]
+            return [line for line in first if line.partition("\t")[0] in _FIELDS]
     except OSError:
-        return None
+        return []
+
+
+def _key() -> str | None:
+    """The key of the note; None where LLVM is loaded in any case, or /proc/cpuinfo does not describe the processor."""
+    processor = _lines() if object_loader.runs_here() else []
     if not processor:
         return None
     path = llvm.library_path()

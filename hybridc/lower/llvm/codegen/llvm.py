@@ -7,6 +7,7 @@ llvmlite's, which is built with assertions and takes more than twice as long. Ke
 from __future__ import annotations
 
 import functools
+import importlib.util
 import site
 import sys
 import weakref
@@ -38,8 +39,25 @@ def _chosen(option: str) -> LLVMLibrary:
             return ReleaseLLVM(path)
         except (OSError, AttributeError) as error:
             if option:
-                raise OptionError(f"HYBRIDC_LLVM={option}: this is no library of LLVM 23 ({error})") from error
+                text = f"HYBRIDC_LLVM={option}: this is no library of LLVM 23 ({error}){_WITHOUT}"
+                raise OptionError(text) from error
+    if not is_installed():
+        raise OptionError(f"no library of LLVM is installed: install karellen-llvm-core or llvmlite{_WITHOUT}")
     return Llvmlite()
+
+
+# What a process can do that cannot compile.
+_WITHOUT = (
+    "; without one, networks run that were compiled ahead and exported with their program, at the sizes that it has "
+    "(compiled=, see docs/serving.md), and those of HYBRIDC_TARGET=numpy"
+)
+
+
+def is_installed() -> bool:
+    """Whether there is a library that compiles, as far as that can be said without loading it."""
+    if OPTIONS.llvm not in ("", "llvmlite"):
+        return Path(OPTIONS.llvm).exists()
+    return bool(_candidates(OPTIONS.llvm)) or importlib.util.find_spec("llvmlite") is not None
 
 
 def _candidates(option: str) -> list[str]:

@@ -25,9 +25,9 @@ from hybridc.ground import limits
 from hybridc.ground.events import recorded
 from hybridc.ground.locks import PATIENCE, ForkLock
 from hybridc.ground.serialize import NOT_SERIALISED
-from hybridc.ground.store import compiler_version, keep, kept
+from hybridc.ground.store import compiler_version, is_collecting, keep, kept
 from hybridc.lower.llvm.codegen import llvm, llvm_c, object_loader, processor
-from hybridc.lower.llvm.codegen.host import host
+from hybridc.lower.llvm.codegen.host import HostProcessor, host
 from hybridc.lower.llvm.codegen.object_file import undefined_symbols
 from hybridc.lower.llvm.codegen.object_loader import LoadedObjects
 from hybridc.lower.llvm.gemm import native_blas
@@ -109,7 +109,7 @@ def compile_functions_ahead(functions: Sequence[NativeFunction]) -> list[Any]:
     started: list[_CompilerThread] = []
     for function in functions:
         key = function.key
-        if key in _LOADED or key in _AHEAD or kept(_entry(function), ObjectCode) is not None:
+        if key in _LOADED or key in _AHEAD or _stored(function) is not None:
             continue
         make = function.compiler()
         with _alone():
@@ -152,9 +152,10 @@ def _alone() -> Generator[None]:
 
 def _found(functions: Sequence[NativeFunction]) -> tuple[dict[str, LoadedCode], list[NativeFunction]]:
     """The loaded or cached functions by key; and the missing ones."""
-    codes = {f.key: code for f in functions if (code := _LOADED.get(f.key)) is not None}
+    shared = () if is_collecting() else functions  # objects in memory have no bytes to collect
+    codes = {f.key: code for f in shared if (code := _LOADED.get(f.key)) is not None}
     unknown = {f.key: f for f in functions if f.key not in codes}
-    stored = {key: code for key, f in unknown.items() if (code := kept(_entry(f), ObjectCode)) is not None}
+    stored = {key: code for key, f in unknown.items() if (code := _stored(f)) is not None}
     codes |= _place([*stored.values()], [unknown[key] for key in stored])
     return codes, [f for key, f in unknown.items() if key not in stored]
 
@@ -174,13 +175,13 @@ def generic_machine(triple: str = "") -> llvm.TargetMachine:
 
 def target_key() -> str:
     """The part of cache keys for the target: processor, LLVM, this compiler."""
-    return _target_key(OPTIONS.cpu)
+    return _target_key(OPTIONS.cpu, host())
 
 
 @functools.cache
-def _target_key(_: str) -> str:
+def _target_key(_: str, asked: HostProcessor) -> str:
     cpu = (processor.name(), processor.features_text(), str(processor.vector_bits()))
-    return " ".join((*cpu, host().llvm, compiler_version()))
+    return " ".join((*cpu, asked.llvm, compiler_version()))
 
 
 # From functions to object code
@@ -231,7 +232,7 @@ def _compile(functions: Sequence[NativeFunction]) -> list[ObjectCode]:
     workers = [_AHEAD.pop(function.key, None) or _CompilerThread(function.compiler()) for function in functions]
     objects = [worker.result() for worker in workers]
     for function, compiled in zip(functions, objects, strict=True):
-        keep(_entry(function), compiled)
+        keep(_entry(function), compiled, target_key())
     return objects
 
 
@@ -289,7 +290,12 @@ def object_of(ir: str) -> ObjectCode:
 
 
 def _entry(function: NativeFunction) -> str:
-    return f"function {target_key()}\n{function.key}"
+    return f"function {function.key}"
+
+
+def _stored(function: NativeFunction) -> ObjectCode | None:
+    """The object of a function in the cache; None if it is not there."""
+    return kept(_entry(function), ObjectCode, target_key())
 
 
 # From object code to memory

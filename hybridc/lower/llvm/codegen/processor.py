@@ -68,11 +68,12 @@ def check_runs_here() -> None:
         )
 
 
-@functools.cache
 def _features(cpu: str) -> Mapping[str, bool]:
-    if cpu == "host":
-        return host().features
-    level = _level(cpu)
+    return host().features if cpu == "host" else _level_features(_level(cpu))
+
+
+@functools.cache
+def _level_features(level: str) -> Mapping[str, bool]:
     if level not in _X86_LEVELS:
         return dict.fromkeys(_LEAST.get(platform.machine(), ()), True)
     levels = list(_X86_LEVELS)

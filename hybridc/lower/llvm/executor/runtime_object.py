@@ -29,11 +29,16 @@ def runtime_object(records: bool) -> bytes:
     """The object for this computer, or that of the variant that records events."""
     architecture = platform.machine()
     key = runtime_key(sys.platform, architecture, records)
-    code = shipped(key, bytes) or kept(key, bytes)
+    code = shipped(key, bytes) or kept(key, bytes, codegen.target_key())
     if code is None:
         code = compiled_runtime(architecture, records)
-        keep(key, code)
+        keep(key, code, codegen.target_key())
     return code
+
+
+def keep_runtime() -> None:
+    """Put it into the cache as well where it is of the package: what has the cache's entries needs no package's."""
+    keep(runtime_key(sys.platform, platform.machine(), False), runtime_object(False), codegen.target_key())
 
 
 def runtime_key(system: str, architecture: str, records: bool) -> str:

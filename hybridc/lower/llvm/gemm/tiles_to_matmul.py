@@ -339,18 +339,20 @@ class MatmulWriter(ProgramWriter):
                 totals += [v.fma(x, ys[j], sums[abreast * row_of_tile + j]) for j in range(abreast)]
             return totals
 
-        def segment(axes: Sequence[int], sums: Sequence[LLVMValue]) -> list[LLVMValue]:
-            """The sums with the terms of all segments along axes."""
-            with self.b.carry(0, self.sizes[axes[0]] if axes else self.k, sums) as (index, loop):
-                if axes:
-                    self.index[axes[0]] = index
-                    loop.next = segment(axes[1:], loop.carried)
-                    del self.index[axes[0]]
-                else:
-                    loop.next = added(index, loop.carried)
-            return loop.carried
+        return self._over_segments(shape.segments, [v.zero] * (abreast * height), added)
 
-        return segment(shape.segments, [v.zero] * (abreast * height))
+    def _over_segments(
+        self, axes: Sequence[int], sums: list[LLVMValue], added: Callable[[Index, list[LLVMValue]], list[LLVMValue]]
+    ) -> list[LLVMValue]:
+        """The sums with the terms of all segments along axes, each ``added`` to those before."""
+        with self.b.carry(0, self.sizes[axes[0]] if axes else self.k, sums) as (index, loop):
+            if axes:
+                self.index[axes[0]] = index
+                loop.next = self._over_segments(axes[1:], loop.carried, added)
+                del self.index[axes[0]]
+            else:
+                loop.next = added(index, loop.carried)
+        return loop.carried
 
     def _finish(
         self, name: str, sums: Sequence[LLVMValue], after: Sequence[Statement], row: Index, height: int

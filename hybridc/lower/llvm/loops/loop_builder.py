@@ -117,13 +117,28 @@ class LoopBuilder(FunctionText):
     def __init__(self, module: ModuleText, elements: Sequence[Attribute], scalars: int) -> None:
         super().__init__(module, [*["ptr"] * len(elements), *["i64"] * (scalars + 2), "ptr"])
         self.arrays, self.scratch = self.arguments[: len(elements)], self.arguments[-1]
-        *self.scalars, self.low, self.high = [Index(self, x) for x in self.arguments[len(elements) : -1]]
+        *self._scalars, self._low, self._high = self.arguments[len(elements) : -1]
         self._levels: list[OpenBody] = [self.open]
         self._keys: list[list[Any]] = [[]]  # of the pure values that are known at each level
         self._level_of: defaultdict[str, int] = defaultdict(int)  # of values by name
         self._elements = {array.name: element for array, element in zip(self.arrays, elements, strict=True)}
         self._pure: dict[Any, LLVMValue] = {}
         self._constants: dict[Any, LLVMValue] = {}
+
+    @property
+    def scalars(self) -> list[Index]:
+        """The scalar arguments."""
+        return [Index(self, x) for x in self._scalars]
+
+    @property
+    def low(self) -> Index:
+        """The first element of the range."""
+        return Index(self, self._low)
+
+    @property
+    def high(self) -> Index:
+        """The end of the range."""
+        return Index(self, self._high)
 
     @property
     def depth(self) -> int:

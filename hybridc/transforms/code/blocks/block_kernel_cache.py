@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from hybridc.ground.sizes import row_major
@@ -28,9 +28,10 @@ class BlockKernelCache:
         self.printer = printer
         self._made: dict[Any, Launches] = {}
 
-    def resized(self) -> None:
-        """Kernels have other sizes from now on."""
-        self._made.clear()
+    def resized(self, kernels: Collection[Kernel]) -> None:
+        """Forget all code but that of these kernels: others have other sizes from now on."""
+        now = set(kernels)
+        self._made = {key: launches for key, launches in self._made.items() if key[0] in now}
 
     def of(
         self,

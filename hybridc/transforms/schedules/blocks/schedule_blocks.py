@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from hybridc.ir.kernels.kernel import Axes, Kernel, KernelOp, KernelValue, LoopNest
+from hybridc.ir.kernels.kernel import Axes, Kernel, KernelOp, KernelValue, LoopNest, readers_of
 from hybridc.ir.loop_nest_plan import LoopNestPlan, loop_nests_of, plan_loop_nest, read_elsewhere
 from hybridc.ir.online_reductions import OnlinePair
 from hybridc.ir.tiles.tile_program import TileConfig, TileDim, TileLaunch, TileSweep
@@ -63,9 +63,10 @@ class _BlockScheduler:
     def run(self) -> list[TileLaunch]:
         """The launches, in order."""
         nests = loop_nests_of(self.kernel)
+        readers = readers_of(nests)
         for nest in nests:
             for kernel_op in nest.ops:
-                if read_elsewhere(nests, nest, kernel_op.result):
+                if read_elsewhere(readers, nest, kernel_op.result):
                     self.memory.materialize(kernel_op.result)
             self._nest(nest)
         return self.launches

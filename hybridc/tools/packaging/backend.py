@@ -15,9 +15,27 @@ from pathlib import Path
 from typing import Any
 
 from setuptools import build_meta
-from setuptools.build_meta import *  # noqa: F403 (the hooks that stay as they are)
+from setuptools.build_meta import (
+    build_editable,
+    build_sdist,
+    get_requires_for_build_editable,
+    get_requires_for_build_sdist,
+    prepare_metadata_for_build_editable,
+    prepare_metadata_for_build_wheel,
+)
 
-ROOT = Path(__file__).resolve().parents[1]
+__all__ = [  # the hooks, most of them setuptools'
+    "build_editable",
+    "build_sdist",
+    "build_wheel",
+    "get_requires_for_build_editable",
+    "get_requires_for_build_sdist",
+    "get_requires_for_build_wheel",
+    "prepare_metadata_for_build_editable",
+    "prepare_metadata_for_build_wheel",
+]
+
+ROOT = Path(__file__).resolve().parents[3]
 # What the program that compiles the objects imports; llvmlite's LLVM has the targets of all architectures.
 _NEEDED = ("numpy", "ml_dtypes", "llvmlite")
 

@@ -1,0 +1,1 @@
+"""What builds the package; pip imports it without the rest of hybridc."""
