@@ -18,6 +18,7 @@ import numpy as np
 from hybridc.array.functions import function
 from hybridc.dialects.body import Body, BodyStep
 from hybridc.dialects.control.loop import ForLoop
+from hybridc.dialects.math.contraction import Product
 from hybridc.dialects.operator import Elementwise, Movement
 from hybridc.options import OPTIONS
 from hybridc.trace.traced import TracedSymbol
@@ -92,7 +93,7 @@ class _Nodes:
     def kinds(self) -> np.ndarray[Any, np.dtype[np.int32]]:
         """A number for each node, equal for those that may be one operator of equal steps.
 
-        They apply one operator with the same attributes to inputs of the same types, and to the same inputs of the
+        They apply one operator with the same attributes to values of the same types, and to the same inputs of the
         graph where many read them, as weights.
         """
         readers = Counter(id(x) for node in self.rest for x in _values(node))
@@ -106,8 +107,13 @@ class _Nodes:
         key = op.key
         if op.DRAWS:
             key = tuple(value for name, value in zip(op.ATTRIBUTES, key[1:], strict=True) if name != "draw")
-        shared = tuple(id(x) for x in _values(node) if x.node is None and readers[id(x)] >= STEPS)
+        shared = tuple(id(x) for x in _values(node) if readers[id(x)] >= STEPS and self._is_input(x))
         return (op.NAME, key, shared, *((x.shape, x.dtype) for x in _values(node)))
+
+
+    def _is_input(self, x: TracedSymbol) -> bool:
+        """Whether a value is an input of the graph, moved or not."""
+        return x.node is None or (id(x) not in self.where and bool(x.node.inputs))
 
 
 def _values(node: TraceNode) -> Sequence[TracedSymbol]:
@@ -317,7 +323,19 @@ class _EqualSteps:
         """All values of a step."""
         return [(j, i) for j, node in enumerate(self.body) for i in range(len(node.outputs))]
 
-    def loop(self, stacked: Sequence[Place], saves: bool) -> tuple[ForLoop, list[TracedSymbol]]:
+    def residuals(self) -> list[Place]:
+        """What a gradient had better not compute again: contractions, or sums of such that nothing else reads."""
+        readers = Counter(s.place for sources in self.inputs for s in sources if isinstance(s, _Own | _State))
+        found = [(j, 0) for j, node in enumerate(self.body) if isinstance(node.op, Product)]
+        for j, (node, sources) in enumerate(zip(self.body, self.inputs, strict=True)):
+            terms = [s.place for s in sources if isinstance(s, _Own) and s.place in found and readers[s.place] == 1]
+            if node.op.LINEAR and len(terms) == len(sources):
+                found = [*(place for place in found if place not in terms), (j, 0)]
+        return found
+
+    def loop(
+        self, stacked: Sequence[Place], residuals: Sequence[Place], saves: bool
+    ) -> tuple[ForLoop, list[TracedSymbol]]:
         """The loop that gives these values of all steps, and the last states; and what all steps read."""
         shared = {id(s): s for sources in self.inputs for s in sources if isinstance(s, TracedSymbol)}
         arguments = {("row", i): i for i in range(len(self.rows))}
@@ -343,12 +361,13 @@ class _EqualSteps:
             if op.DRAWS:
                 op = op.bind(**{**op.attrs, "draw": op.attrs["draw"] - self.draw})
                 inputs.append(count - 1)
-            steps.append(BodyStep(op, inputs, count + len(computed), node.location))
-            computed.update({(j, i): count + len(computed) for i in range(len(node.outputs))})
-        body = Body(count, steps, [computed[place] for place in (*stacked, *self.states)])
+            first = count + len(computed)
+            steps.append(BodyStep(op, inputs, first, node.location))
+            computed.update({(j, i): first + i for i in range(len(node.outputs))})
+        body = Body(count, steps, [computed[place] for place in (*stacked, *residuals, *self.states)])
         op = ForLoop.bind(
-            body=body, data=len(self.rows), states=len(self.states), saves=saves, counters=self.counters,
-            steps=() if self.rows and not self.counters else (self.steps,), draw=self.draw,
+            body=body, data=len(self.rows), states=len(self.states), saves=saves, residuals=len(residuals),
+            counters=self.counters, steps=() if self.rows and not self.counters else (self.steps,), draw=self.draw,
         )  # fmt: skip
         assert isinstance(op, ForLoop)
         return op, list(shared.values())
@@ -364,19 +383,21 @@ def _replace(trace: Trace, nodes: _Nodes, found: _EqualSteps) -> None:
     joined = {join.place for join in joins.values()}
     stacked = [p for p in values if p in joined or any(id(x) in read for x in values[p][:-1])]
     stacked += [p for p in values if p not in (*stacked, *found.states) and id(values[p][-1]) in read]
-    op, shared = found.loop(stacked, trace.training)
+    residuals = found.residuals() if trace.training else []
+    stacked = [p for p in stacked if p not in residuals]
+    op, shared = found.loop(stacked, residuals, trace.training)
     new: dict[int, TracedSymbol] = {}
     trace.nodes = []
     with trace.active():
         data: list[Any] = [_gathered(rows) for rows in found.rows]
         keys = [trace.key()] * bool(op.counters)
         results = trace.emit(op, [*data, *found.states.values(), *shared, *keys], None)
-        of_place: dict[Place, Any] = dict(zip(stacked, results, strict=False))
+        of_place: dict[Place, Any] = dict(zip((*stacked, *residuals), results, strict=False))
+        states = zip(found.states, results[len(of_place) :], strict=False)
+        new.update((id(values[place][-1]), state) for place, state in states)
         for place, rows in of_place.items():
             new.update((id(x), rows[k]) for k, x in enumerate(values[place]) if id(x) in read)
         new.update((id(join.node.outputs[0]), join.of(of_place[join.place])) for join in joins.values())
-        states = zip(found.states, results[len(stacked) :], strict=False)
-        new.update((id(values[place][-1]), state) for place, state in states)
     made = trace.nodes
     for node in made:
         node.location = found.body[0].location
