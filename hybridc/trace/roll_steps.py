@@ -19,14 +19,15 @@ from hybridc.array.functions import function
 from hybridc.dialects.body import Body, BodyStep
 from hybridc.dialects.control.loop import ForLoop
 from hybridc.dialects.math.contraction import Product
-from hybridc.dialects.operator import Elementwise, Movement
+from hybridc.dialects.operator import Elementwise, Movement, Opaque
 from hybridc.options import OPTIONS
 from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.tracer import Trace, TraceNode, live_nodes
 
 # The fewest steps of a recurrence that are rolled up: fewer are hardly longer than the loop around them.
 STEPS = 4
-# The fewest of other steps, which could run at the same time, or whose rows must be copied into one array.
+# The fewest of other steps: they could run at the same time, or their rows must be copied into one array, or they call
+# the host, and so would their loop.
 MANY_STEPS = 30
 # The most operators of a step: larger ones are found at a cost that grows with their square.
 PERIOD = 256
@@ -109,7 +110,6 @@ class _Nodes:
             key = tuple(value for name, value in zip(op.ATTRIBUTES, key[1:], strict=True) if name != "draw")
         shared = tuple(id(x) for x in _values(node) if readers[id(x)] >= STEPS and self._is_input(x))
         return (op.NAME, key, shared, *((x.shape, x.dtype) for x in _values(node)))
-
 
     def _is_input(self, x: TracedSymbol) -> bool:
         """Whether a value is an input of the graph, moved or not."""
@@ -247,7 +247,7 @@ class _EqualSteps:
     def of(cls, nodes: _Nodes, begin: int, period: int, steps: int) -> _EqualSteps | None:
         """The steps that begin there; None if they do not read what a loop can give them, or are too few."""
         made = cls(begin, period, steps, nodes)
-        if not made._draws_in_order():
+        if not made._draws_in_order() or (made.are_few and any(isinstance(node.op, Opaque) for node in made.body)):
             return None
         for j in range(period):
             of_all = [_values(nodes.rest[begin + k * period + j]) for k in range(steps)]
@@ -255,8 +255,12 @@ class _EqualSteps:
             if None in sources:
                 return None
             made.inputs.append([source for source in sources if source is not None])
-        is_cheap = made._recurs() and all(_Rows.of(rows) is not None for rows in made.rows)
-        return made if is_cheap or steps >= MANY_STEPS else None
+        return None if made.are_few and not made._recurs() else made
+
+    @property
+    def are_few(self) -> bool:
+        """Whether there are so few that the loop must not cost more than they do."""
+        return self.steps < MANY_STEPS
 
     @property
     def end(self) -> int:
@@ -290,6 +294,8 @@ class _EqualSteps:
             first = same.get(id(symbols[0]), symbols[0])
             if all(same.get(id(x), x) is first for x in symbols):
                 return first
+            if self.are_few and _Rows.of(symbols) is None:
+                return None
             self.rows.append(list(symbols))
             return _Row(len(self.rows) - 1)
         last, result = places[-1]

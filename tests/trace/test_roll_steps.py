@@ -282,7 +282,8 @@ def test_longer_loops_have_the_kernels_of_shorter_ones():
     net.hybridize()
     for steps in (STEPS, STEPS + 1, STEPS + 2):
         net(*arrays((steps, 2, 3), (2, 3), (3, 3)))
-    assert net.explain().count("planned with the kernels") == 2, net.explain()
+    text = net.explain()  # from the disk, if an earlier process had such a graph
+    assert text.count("planned with the kernels") + text.count("from the cache on the disk") >= 2, text
 
 
 def recurrent_over(F, x, h, w):

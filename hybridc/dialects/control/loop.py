@@ -364,8 +364,9 @@ def _gradient(
     """The gradients of the inputs of a loop, None where none is needed, by another loop.
 
     Its step has a row of the data, of the states before it, of the gradients of the outputs and of the residuals; its
-    states are the gradients of the states after it, and the sums of the gradients of what all steps read. Where these are sums of
-    matmuls, it gives their factors instead: one matmul after the loop is as good as one in each step, and faster.
+    states are the gradients of the states after it, and the sums of the gradients of what all steps read. Where these
+    are sums of matmuls, it gives their factors instead: one matmul after the loop is as good as one in each step, and
+    faster.
     """
     data, states = loop.rows_inside(), loop.states
     first = data + states  # of what all steps read
