@@ -8,7 +8,8 @@ import pytest
 import hybridc as mx
 
 BATCH, WORDS, HIDDEN = 3, 11, 4
-ORIGINS = ("planned with the kernels", "from the cache on the disk")  # the latter if an earlier process had such a graph
+# How a graph comes that is not compiled; from the disk, if an earlier process had such a graph.
+ORIGINS = ("planned with the kernels", "from the cache on the disk")
 
 
 def language_model(steps: int, layers: int = 2):
