@@ -14,6 +14,7 @@ from hybridc.compile.stages import Traced
 from hybridc.context import Context, check_device
 from hybridc.dialects.array.shape_rules import is_known
 from hybridc.dialects.operator import Operator
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import is_float
 from hybridc.errors import ArgumentTypeError, AttributeValueError, MXNetError, ShapeError
 from hybridc.ground.debug import compiling
@@ -47,15 +48,16 @@ class Executor:
         reqs: Sequence[str],
         aux_arrays: Sequence[NDArray],
         groups: Mapping[str, Context] | None = None,
+        results: Sequence[tuple[Shape | None, DType | None]] | None = None,
     ) -> None:
+        """``results`` are shapes and dtypes of the outputs, if they have been inferred."""
         self._symbol = symbol = type(symbol)(graph.owned(symbol.entries))
         self._ctx = ctx
         self._groups = groups or {}
         self.arg_arrays = list(arg_arrays)
         self.grad_arrays = list(grad_arrays)
         self.aux_arrays = list(aux_arrays)
-        self._arg_names: list[str] = symbol.list_arguments()
-        self._aux_names: list[str] = symbol.list_auxiliary_states()
+        self._arg_names, self._aux_names = ([n.name for n in nodes] for nodes in graph.inputs(symbol.entries))
         self._reqs = ["null" if g is None else r for r, g in zip(reqs, grad_arrays, strict=True)]
         self._graphs: dict[tuple[bool, bool], CompiledGraph] = {}
         self._places: dict[str, int] = {name: i for i, name in enumerate([*self._arg_names, *self._aux_names])}
@@ -65,14 +67,16 @@ class Executor:
         self._is_train: bool | None = None
         arrays = {**self.arg_dict, **self.aux_dict}
         self._dtypes = {name: x.asnative().dtype for name, x in arrays.items()}
-        shapes = Shapes(symbol.entries, {n: x.shape for n, x in arrays.items()}, "bind", exact=True)
-        dtypes = Types(symbol.entries, self._dtypes, what="bind")
+        if results is None:
+            shapes = Shapes(symbol.entries, {n: x.shape for n, x in arrays.items()}, "bind", exact=True)
+            dtypes = Types(symbol.entries, self._dtypes, what="bind")
+            results = [(shapes.get(e), dtypes.get(e)) for e in symbol.entries]
         self.outputs = [
             at(
-                _device(e[0], ctx, self._groups),
-                NDArray(np.zeros(shapes.get(e) or (), _FLOAT32 if dtypes.get(e) is None else dtypes.get(e))),
+                _device(node, ctx, self._groups),
+                NDArray(np.zeros(shape or (), _FLOAT32 if dtype is None else dtype)),
             )
-            for e in symbol.entries
+            for (node, _), (shape, dtype) in zip(symbol.entries, results, strict=True)
         ]
 
     # --- what it holds -------------------------------------------------------------------------------------
@@ -451,7 +455,9 @@ def simple_bind(
     if shared_buffer is not None:
         shared_buffer.update(zip(names, arguments, strict=True))
     gradients = [None if r == "null" else array(n, known_grads) for n, r in zip(names, reqs, strict=True)]
-    return Executor(symbol, device, arguments, gradients, reqs, [array(n, known) for n in states], groups)
+    auxiliary = [array(n, known) for n in states]
+    results = [(found.get(entry), types.get(entry)) for entry in symbol.entries]
+    return Executor(symbol, device, arguments, gradients, reqs, auxiliary, groups, results)
 
 
 def _device(node: SymbolNode, default: Context, groups: Mapping[str, Context]) -> Context:
@@ -497,7 +503,7 @@ def by_name_checked(what: str, kind: str, names: Sequence[str], given: Any, miss
 
 
 def _names(symbol: Any) -> tuple[list[str], list[str]]:
-    names, states = symbol.list_arguments(), symbol.list_auxiliary_states()
+    names, states = ([n.name for n in nodes] for nodes in graph.inputs(symbol.entries))
     for name in names:
         if names.count(name) > 1:
             raise MXNetError(

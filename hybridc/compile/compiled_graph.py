@@ -121,7 +121,7 @@ class CompiledGraph:
 
     def summary(self) -> list[str]:
         """Lines for ``net.explain()``: origin, kernels, memory and host calls."""
-        lines = [line for line in (self.origin, self.trace.rolled) if line]
+        lines = [line for line in (self.origin, *self.trace.rolled) if line]
         kept = "" if self.backward is None else f", {self.saved_bytes} of them for the backward"
         lines += _described(self.forward, "forward", kept)
         if self.backward is not None:

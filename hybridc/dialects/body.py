@@ -207,22 +207,33 @@ class Body:
             known += step.op.infer_type([known[i] for i in step.inputs])[1]
         return known[: self.arguments], [known[i] for i in self.results]
 
-    def values(self, inputs: Sequence[Any]) -> list[Any]:
-        """All values, given those of the arguments: computed eagerly, or recorded if they are Symbols."""
+    def values(self, inputs: Sequence[Any], saved: Mapping[int, Any] = MappingProxyType({})) -> list[Any]:
+        """All values, given those of the arguments: computed eagerly, or recorded if they are Symbols.
+
+        ``saved`` are values, by index, that later operators read in place of those computed.
+        """
         known = list(inputs)
         for step in self._typed_for(inputs).steps:
-            known += outputs_of(step.op, [known[i] for i in step.inputs], step.location)
+            results = outputs_of(step.op, [known[i] for i in step.inputs], step.location)
+            known += [saved.get(i, x) for i, x in enumerate(results, len(known))]
         return known
 
     def _typed_for(self, inputs: Sequence[Any]) -> Body:
         return self.typed([np.dtype(x.dtype) for x in inputs])
 
-    def gradients(self, F: Any, ograds: Sequence[Any], inputs: Sequence[Any], needed: Sequence[bool]) -> list[Any]:
-        """Gradients of the arguments by the operators' rules, eager or recorded.
+    def gradients(
+        self,
+        F: Any,
+        ograds: Sequence[Any],
+        inputs: Sequence[Any],
+        needed: Sequence[bool],
+        saved: Mapping[int, Any] = MappingProxyType({}),
+    ) -> list[Any]:
+        """Gradients of the arguments by the operators' rules, eager or recorded; ``saved`` as for :meth:`values`.
 
         ``ograds`` may lack the last ones; None where no gradient starts.
         """
-        values = dict(enumerate(self.values(inputs)))
+        values = dict(enumerate(self.values(inputs, saved)))
         heads: dict[int, Any] = {}
         for i, grad in zip(self.results, ograds, strict=False):
             if grad is not None:

@@ -128,7 +128,9 @@ class Interchange:
     @classmethod
     def _is_only_mxnets(cls, name: str, value: Any) -> bool:
         """Whether it is an attribute that only MXNet has, with a value that changes nothing."""
-        return name == cls.NNVM_COUNT or name in cls.NNVM_ONLY or f"{name}={value}" in cls.NNVM_ONLY
+        if name == cls.NNVM_COUNT or name in cls.NNVM_ONLY:
+            return True
+        return bool(cls.NNVM_ONLY) and f"{name}={value}" in cls.NNVM_ONLY
 
     @classmethod
     def from_nnvm(cls, attrs: Mapping[str, str]) -> Any:

@@ -678,8 +678,8 @@ class Movement(Operator):
         return None
 
     @unrecorded
-    def stacked_axis(self, rank: int) -> int | None:
-        """The axis of a result of that rank along which the inputs, which lack it, follow each other; or None."""
+    def joined_axis(self, rank: int) -> int | None:
+        """The axis of a result of that rank along which the inputs, which may lack it, follow each other; or None."""
         return None
 
 

@@ -34,7 +34,7 @@ _PARAMETERS = ("_weight", "_bias", "_gamma", "_beta")
 
 def check_input_names(symbol: Any, names: Sequence[str], kind: str, throw: bool) -> None:
     """Raise, or warn, about names that are no arguments of a symbol."""
-    arguments: list[str] = symbol.list_arguments()
+    arguments: list[str] = symbol.list_arguments() if names else []
     for name in names:
         if name in arguments:
             continue

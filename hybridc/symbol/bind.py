@@ -18,6 +18,7 @@ from hybridc.symbol import graph
 from hybridc.symbol.graph import Entry, SymbolNode
 from hybridc.symbol.infer import Shapes, is_open
 from hybridc.symbol.subgraph_nodes import body_to_nodes
+from hybridc.trace.roll_steps import roll_steps
 from hybridc.trace.tracer import Trace
 
 _NUMBER = itertools.count()
@@ -78,4 +79,5 @@ def to_trace(
         results = evaluate(entries, leaves)
     trace.structure = [0] * len(results)
     trace.finish(results)
+    roll_steps(trace)
     return trace

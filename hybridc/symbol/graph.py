@@ -83,16 +83,20 @@ def topological(entries: Iterable[Entry]) -> list[SymbolNode]:
     seen: set[int] = set()
     order: list[SymbolNode] = []
     for root, _ in entries:
-        stack: list[tuple[SymbolNode, int]] = [(root, 0)]
+        if id(root) in seen:
+            continue
+        seen.add(id(root))
+        stack = [(root, iter(root.inputs))]
         while stack:
-            node, done = stack.pop()
-            if done == 0 and id(node) in seen:
-                continue
-            seen.add(id(node))
-            if done < len(node.inputs):
-                stack += [(node, done + 1), (node.inputs[done][0], 0)]
-                continue
-            order.append(node)
+            node, rest = stack[-1]
+            for source, _ in rest:
+                if id(source) not in seen:
+                    seen.add(id(source))
+                    stack.append((source, iter(source.inputs)))
+                    break
+            else:
+                order.append(node)
+                stack.pop()
     return order
 
 
@@ -103,19 +107,23 @@ def variables(entries: Iterable[Entry]) -> list[SymbolNode]:
 
 def auxiliary(entries: Iterable[Entry]) -> list[SymbolNode]:
     """The inputs that operators update, such as running means."""
-    nodes = topological(entries)
-    found: set[int] = set()
-    for node in nodes:
-        if node.op is not None:
-            found |= {id(node.inputs[i][0]) for i in node.op.auxiliary() if i < len(node.inputs)}
-    return [n for n in nodes if n.is_variable and id(n) in found]
+    return inputs(entries)[1]
 
 
 def arguments(entries: Iterable[Entry]) -> list[SymbolNode]:
     """The inputs that are not auxiliary states."""
-    entries = list(entries)
-    states = {id(n) for n in auxiliary(entries)}
-    return [n for n in variables(entries) if id(n) not in states]
+    return inputs(entries)[0]
+
+
+def inputs(entries: Iterable[Entry]) -> tuple[list[SymbolNode], list[SymbolNode]]:
+    """The arguments, and the auxiliary states."""
+    nodes = topological(entries)
+    found = [n for n in nodes if n.op is None]
+    updated: set[int] = set()
+    for node in nodes:
+        if node.op is not None:
+            updated.update(id(node.inputs[i][0]) for i in node.op.auxiliary() if i < len(node.inputs))
+    return [n for n in found if id(n) not in updated], [n for n in found if id(n) in updated]
 
 
 def copied(entries: Sequence[Entry]) -> list[Entry]:

@@ -213,6 +213,7 @@ class Types(_Inference):
         self.nodes = graph.topological(entries)
         self.values: dict[tuple[int, int], DType] = {}
         self.changed = False
+        self._asked: dict[int, list[DType | None]] = {}  # for what inputs an operator has said all, by identity
         variables = [n for n in self.nodes if n.is_variable]
         for node in self.nodes:
             if node.op is not None and node.number is not None:  # alone; beside an array it takes the array's dtype
@@ -255,9 +256,12 @@ class Types(_Inference):
 
     def _step(self, node: SymbolNode) -> None:
         assert node.op is not None
+        known = [self.get(entry) for entry in node.inputs]
+        if self._asked.get(id(node)) == known:
+            return
         op = ready(node.op)
         numbers = [e[0].number is not None for e in node.inputs]  # which take the dtype of the arrays beside them
-        ins = op.complete_types([None if n else self.get(e) for n, e in zip(numbers, node.inputs, strict=True)])
+        ins = op.complete_types([None if n else d for n, d in zip(numbers, known, strict=True)])
         for n, entry, dtype in zip(numbers, node.inputs, ins, strict=True):
             if not n and self.get(entry) is None:
                 self.put(entry, dtype)
@@ -269,6 +273,8 @@ class Types(_Inference):
         _, outs = op.infer_type([*[d for d in dtypes if d is not None], *[_KEY_DTYPE] * op.DRAWS])
         for i, dtype in enumerate(outs):
             self.put((node, i), dtype)
+        if None not in known:
+            self._asked[id(node)] = known
 
     def _probe(self, node: SymbolNode, op: Operator, dtypes: Sequence[DType | None]) -> None:
         """Substitute two dtypes for the unknown ones of the inputs.
@@ -314,7 +320,8 @@ def listed_types(entries: Sequence[Entry], args: Sequence[Any], kwargs: Mapping[
 
 def _groups(entries: Sequence[Entry]) -> list[list[Entry]]:
     """Arguments, outputs, auxiliary states: the order of the results of inference."""
-    return [[(n, 0) for n in graph.arguments(entries)], list(entries), [(n, 0) for n in graph.auxiliary(entries)]]
+    arguments, states = graph.inputs(entries)
+    return [[(n, 0) for n in arguments], list(entries), [(n, 0) for n in states]]
 
 
 def _warn_undecided(kind: str, names: Sequence[str], note: str = "") -> None:
@@ -329,10 +336,11 @@ def by_name(entries: Sequence[Entry], args: Sequence[T], kwargs: Mapping[str, T]
     """Values given in the order of the arguments, or by name; checked for names that do not exist."""
     if args and kwargs:
         raise ValueError(f"{what}: give known values either in the order of the arguments or by name, not both")
-    arguments = [n.name for n in graph.arguments(entries)]
+    variables, states = graph.inputs(entries)
+    arguments = [n.name for n in variables]
     if len(args) > len(arguments):
         raise MXNetError(f"{what}: {len(args)} values for {len(arguments)} arguments: {', '.join(arguments)}")
-    names = {n.name for n in graph.variables(entries)}
+    names = {*arguments, *(n.name for n in states)}
     for name in kwargs:
         if name not in names:
             raise MXNetError(

@@ -41,7 +41,7 @@ class InferenceStep:
     ``numbers``: which inputs are numbers, that do not constrain the other inputs.
     """
 
-    __slots__ = ("inputs", "numbers", "op", "origin", "outputs")
+    __slots__ = ("inputs", "numbers", "op", "origin", "outputs", "was_known")
 
     def __init__(
         self,
@@ -56,10 +56,15 @@ class InferenceStep:
         self.outputs = outputs
         self.numbers = numbers
         self.origin = origin
+        self.was_known = False  # whether it was asked when all of its inputs were known
 
     def broadcasts(self) -> bool:
         """Whether unknown inputs may have other shapes than the known ones: it is elementwise, on several arrays."""
         return isinstance(self.op, Elementwise) and self.op.BROADCASTS and self.numbers.count(False) > 1
+
+    def is_settled(self) -> bool:
+        """Whether it has nothing more to say: it was asked with known inputs, and its results are known."""
+        return self.was_known and all(is_known(v.inferred_shape) for v in self.outputs)
 
     def waits(self) -> bool:
         """Whether it broadcasts, and nothing is known of the shape of an input."""
@@ -88,8 +93,10 @@ class ShapeInference:
     def put(self, value: ShapedValue, shape: Shape | None) -> bool:
         """Add what is said of a shape to what is known of it; whether that is more."""
         known = value.inferred_shape
+        if shape is None or shape == known:
+            return False
         merged = merged_shape(value.name, known, shape)
-        if merged is known or merged == known:
+        if merged == known:
             return False
         value.inferred_shape = merged
         for position in self._uses.get(id(value), ()):
@@ -136,7 +143,8 @@ class ShapeInference:
         if step.waits() and not guess:
             return
         try:
-            self._ask_rules(step, guess, equal)
+            if not step.is_settled():
+                self._ask_rules(step, guess, equal)
         except Exception as error:
             self._explain(step, error)
 
@@ -157,6 +165,7 @@ class ShapeInference:
         found_ins, found_outs = forward_shapes(op, shapes)
         self._put_all(step.inputs, found_ins)
         self._put_all(step.outputs, found_outs)
+        step.was_known = all(map(is_known, shapes))
         known = [None if s is None else tuple(s) for s in found_ins]
         if any(s is not None and -1 in s for s in known):
             outs = [v.inferred_shape for v in step.outputs]

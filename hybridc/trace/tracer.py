@@ -75,7 +75,7 @@ class Trace:
         self.track_locations = True
         self.opens = False  # whether a size 0 of an array that is made follows from its use
         self.is_open = False  # whether there is such an array: unknown sizes must not be read
-        self.rolled = ""  # what was rolled up, in words
+        self.rolled: list[str] = []  # the loops of equal steps, in words
         self.inference: ShapeInference | None = None  # of shapes, where some are unknown at first
         self._known: dict[int, TracedSymbol] = {}
         self._latest: dict[int, TracedSymbol] = {}  # by identity of a mutated value: its new value

@@ -74,6 +74,9 @@ class Concat(Movement):
     def eager_out(self, outs: Sequence[Any], *arrays: Any) -> None:
         np.concatenate(arrays, axis=self.dim, out=outs[0])
 
+    def joined_axis(self, rank: int) -> int | None:
+        return self.dim % rank
+
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, *xs = values[:-1]
         axis = self.dim % len(dy.shape)
@@ -170,7 +173,7 @@ class Stack(Movement):
     def eager_out(self, outs: Sequence[Any], *arrays: Any) -> None:
         np.stack(arrays, axis=self.axis, out=outs[0])
 
-    def stacked_axis(self, rank: int) -> int | None:
+    def joined_axis(self, rank: int) -> int | None:
         return self.axis % rank
 
     def gradient(self, F: Any, *values: Any) -> Any:

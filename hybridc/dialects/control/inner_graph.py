@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -158,15 +159,20 @@ def split_key(op: InnerGraphs, values: Sequence[Any]) -> tuple[list[Any], list[A
 
 
 def recorded_gradients(
-    trace: Any, body: Body, ograds: Sequence[Any], arguments: Sequence[Any], needed: Sequence[bool]
+    trace: Any,
+    body: Body,
+    ograds: Sequence[Any],
+    arguments: Sequence[Any],
+    needed: Sequence[bool],
+    saved: Mapping[int, Any] = MappingProxyType({}),
 ) -> list[Any]:
     """The gradients of the needed arguments of a body, recorded in a trace; None for the others.
 
-    ``ograds`` are those of the results, None where no gradient starts.
+    ``ograds`` are those of the results, None where no gradient starts; ``saved`` are values of the body, by index.
     """
     F = HOOKS.symbols()
     with trace.active():
-        found = body.gradients(F, ograds, arguments, needed)
+        found = body.gradients(F, ograds, arguments, needed, saved)
         return [
             F.zeros(shape=x.shape, dtype=x.dtype) if n and g is None else g
             for g, x, n in zip(found, arguments, needed, strict=True)

@@ -40,6 +40,7 @@ class _Iterated(InnerGraphs):
     body: Body = attribute(doc="the graph of a step")
     states: int = attribute(doc="so many inputs, after the data, are states", low=0)
     saves: bool = attribute(False, "return the states before each step")
+    residuals: int = attribute(0, "internal: so many outputs, the last, are values that the gradient reads", low=0)
     counters: int = attribute(0, "internal: the numbers that a step takes from the random key, its last argument")
     draw: int = attribute(0, "internal: the first of these numbers")
 
@@ -176,7 +177,7 @@ class _Iterated(InnerGraphs):
         ograds, inputs, outputs = values[:visible], values[visible : visible + count], values[visible + count :]
         if not self.saves:
             outputs = outputs_of(self.bind(**{**self.attrs, "saves": True}), inputs)
-        return _gradient(self, needed, F, ograds, inputs, outputs[self.outputs + self.states :])
+        return _gradient(self, needed, F, ograds, inputs, outputs)
 
 
 @register("hybrid.loop")
@@ -353,18 +354,26 @@ def _more_known(shape: Shape | None, other: Shape | None) -> Shape | None:
 
 
 def _gradient(
-    loop: _Iterated, needed: Sequence[bool], F: Any, ograds: Sequence[Any], inputs: Sequence[Any], saved: Sequence[Any]
+    loop: _Iterated,
+    needed: Sequence[bool],
+    F: Any,
+    ograds: Sequence[Any],
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
 ) -> list[Any]:
     """The gradients of the inputs of a loop, None where none is needed, by another loop.
 
-    Its step has a row of the data, of the states before it and of the gradients of the outputs; its states are the
-    gradients of the states after it, and the sums of the gradients of what all steps read. Where these are sums of
-    matmuls, it gives their factors instead: one matmul after the loop is as good as one in each step, and faster.
+    Its step has a row of the data, of the states before it, of the gradients of the outputs and of the residuals; its
+    states are the gradients of the states after it, and the sums of the gradients of what all steps read. Where these
+    are sums of matmuls, it gives their factors instead: one matmul after the loop is as good as one in each step, and
+    faster.
     """
     data, states = loop.rows_inside(), loop.states
     first = data + states  # of what all steps read
     given, keys = split_key(loop, inputs)
+    saved = outputs[loop.outputs + states :]
     before, count = list(saved[:states]), list(saved[states:])
+    computed = range(loop.outputs - loop.residuals, loop.outputs)  # the residuals among the outputs
     rows = [i for i in range(data) if needed[i]]
     kept = [i for i in range(states) if is_float(np.dtype(before[i].dtype))]  # states with gradients
     sums = [i for i in range(first, len(given)) if needed[i]]
@@ -375,7 +384,7 @@ def _gradient(
 
     # The graph of a step.
     trace = new_trace()
-    each = [*given[:data], *before, *[ograds[i] for i in heads], *of_saved]
+    each = [*given[:data], *before, *[ograds[i] for i in heads], *of_saved, *[outputs[i] for i in computed]]
     each_leaf = [trace.leaf(f"each{i}", x.shape[1:], x.dtype, "value") for i, x in enumerate(each)]
     grads_after = [ograds[loop.outputs + i] for i in kept]
     after_leaf = [trace.leaf(f"grad{i}", x.shape, x.dtype, "value") for i, x in enumerate(grads_after)]
@@ -389,9 +398,11 @@ def _gradient(
         of_results[loop.outputs + i] = leaf
     wanted = {*rows, *[data + i for i in kept], *sums}
     arguments = [*each_leaf[:first], *read_leaf[: len(given) - first], *key_leaf]
-    grads = recorded_gradients(trace, loop.body, of_results, arguments, [i in wanted for i in range(len(inputs))])
+    residuals = {loop.body.results[i]: x for i, x in zip(computed, each_leaf[-len(computed) :], strict=False)}
+    needed_inside = [i in wanted for i in range(len(inputs))]
+    grads = recorded_gradients(trace, loop.body, of_results, arguments, needed_inside, residuals)
     with trace.active():
-        for i, leaf in zip(more, each_leaf[first + len(heads) :], strict=True):
+        for i, leaf in zip(more, each_leaf[first + len(heads) :], strict=False):
             grads[data + i] = grads[data + i] + leaf
     later = _Later([grads[i] for i in sums])
     adding = [i for i, plan in zip(sums, later.plans, strict=True) if plan is None]

@@ -15,6 +15,7 @@ from hybridc.dialects.handwritten import ArraySpec, Kernel, LoopKernel, TritonKe
 from hybridc.dialects.movement import bounded_index
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.machine import machine
+from hybridc.ground.sizes import value_of
 
 if TYPE_CHECKING:
     tl: Any = None  # triton.language, which a kernel's module imports
@@ -32,9 +33,9 @@ def add_rows(target: str, data: ArraySpec, indices: ArraySpec, shape: Shape, axi
     count = indices.size
     match target:
         case "llvm":
-            elements = outer * inner * (rows + 2 * count)
+            elements = value_of(outer * inner * (rows + 2 * count))
             costs = machine().costs
-            setup = count * costs.indirect
+            setup = value_of(count) * costs.indirect
             work = elements * (costs.byte * data.dtype.itemsize + costs.operation) + setup
             body = AddRowsLoops(rows, mode)
             return LoopKernel(body, rows, (outer, inner, count), flat=True, work=work, setup=setup)

@@ -18,6 +18,7 @@ import numpy as np
 
 from hybridc.dialects.handwritten import ArraySpec, Kernel, LoopKernel
 from hybridc.ground.machine import machine
+from hybridc.ground.sizes import value_of
 
 # The logarithm of probabilities that are 0; finite, so that differences of two are defined.
 NONE = -1e30
@@ -54,8 +55,9 @@ def _kernel(target: str, body: PathsLoops | OccupancyLoops, logs: ArraySpec, rou
         return None
     costs = machine().costs
     steps, batch, _ = logs.shape
-    step = (body.most + 1) * rounds * 2 * (costs.function + costs.indirect) + body.classes * costs.operation
-    return LoopKernel(body, batch, (steps, batch), flat=True, work=batch * steps * step)
+    most, classes = value_of(body.most), value_of(body.classes)
+    step = (most + 1) * rounds * 2 * (costs.function + costs.indirect) + classes * costs.operation
+    return LoopKernel(body, batch, (steps, batch), flat=True, work=value_of(batch * steps) * step)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import numpy as np
 
 from hybridc.dialects.handwritten import ArraySpec, Kernel, LoopKernel
 from hybridc.ground.machine import machine
+from hybridc.ground.sizes import value_of
 
 INT64, FLOAT64 = np.dtype("int64"), np.dtype("float64")
 
@@ -33,7 +34,8 @@ def _kernel(target: str, body: LikelihoodLoops | SlopesLoops, lda: ArraySpec, la
     batch, points = lags.shape
     costs = machine().costs
     point = 8 * (costs.function + costs.indirect)
-    return LoopKernel(body, batch, (points,), flat=True, work=batch * (points + lda.shape[1]) * point)
+    work = value_of(batch * (points + lda.shape[1])) * point
+    return LoopKernel(body, batch, (points,), flat=True, work=work)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import numpy as np
 from hybridc.dialects.handwritten import ArraySpec, Kernel, LoopKernel, TritonKernel
 from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.machine import machine
+from hybridc.ground.sizes import value_of
 
 if TYPE_CHECKING:
     tl: Any = None  # triton.language, which a kernel's module imports
@@ -47,7 +48,7 @@ def uniform(target: str, out: ArraySpec, draw: int) -> Kernel | None:
     numbers = (out.size, signed(draw))
     match target:
         case "llvm":
-            return LoopKernel(uniform_loops, blocks, numbers, flat=True, work=blocks * machine().costs.random)
+            return LoopKernel(uniform_loops, blocks, numbers, flat=True, work=value_of(blocks) * machine().costs.random)
         case "triton":
             constants = {"EACH": numbers_each(out.dtype), "BLOCK": BLOCK}
             return TritonKernel(uniform_kernel, (-(-blocks // BLOCK),), numbers, constants, helpers=(philox, unit))

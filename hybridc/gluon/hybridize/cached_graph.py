@@ -17,7 +17,6 @@ from hybridc.context import CPU, Context
 from hybridc.errors import AttributeValueError, MXNetError, NestedArraysError, TraceError
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.hybridize.guards import Guard, Guards
-from hybridc.gluon.hybridize.roll_steps import roll_steps
 from hybridc.gluon.hybridize.watched_attributes import watching
 from hybridc.ground.debug import compiling, timed
 from hybridc.ground.location import user_depth
@@ -26,6 +25,7 @@ from hybridc.ground.nesting import frozen, thaw
 from hybridc.ground.state import STATE
 from hybridc.ir.planned import Program
 from hybridc.options import OPTIONS
+from hybridc.trace.roll_steps import roll_steps
 from hybridc.trace.tracer import Trace, trace_call
 
 if TYPE_CHECKING:

@@ -1,0 +1,464 @@
+"""Roll up equal steps: operators that repeat in a trace become the body of a loop, compiled once.
+
+A recurrent network that is unrolled, by hand or by ``unroll`` of a cell, has its operators in the trace again and
+again, and compiling them takes a time that grows with the sequence. Steps are equal if their operators are, and if each
+reads the results of the same operators of its own step and of the step before, what is the same for all steps, and
+values of its own (a row of a sequence). ``HYBRIDC_ROLL=0`` leaves traces as they are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hybridc.array.functions import function
+from hybridc.dialects.body import Body, BodyStep
+from hybridc.dialects.control.loop import ForLoop
+from hybridc.dialects.math.contraction import Product
+from hybridc.dialects.operator import Elementwise, Movement, Opaque
+from hybridc.options import OPTIONS
+from hybridc.trace.traced import TracedSymbol
+from hybridc.trace.tracer import Trace, TraceNode, live_nodes
+
+# The fewest steps of a recurrence that are rolled up: fewer are hardly longer than the loop around them.
+STEPS = 4
+# The fewest of other steps: they could run at the same time, or their rows must be copied into one array, or they call
+# the host, and so would their loop.
+MANY_STEPS = 30
+# The most operators of a step: larger ones are found at a cost that grows with their square.
+PERIOD = 256
+
+Place = tuple[int, int]  # of a value in a step: the index of its operator, and of the result
+
+
+def roll_steps(trace: Trace) -> None:
+    """Replace runs of equal steps in a trace by loops, the longest first."""
+    # The host steps through a loop on a GPU, one launch after the other.
+    if not OPTIONS.roll or trace.context.device_type == "gpu":
+        return
+    while len(trace.nodes) > STEPS and _roll_longest(trace):
+        pass
+
+
+def _roll_longest(trace: Trace) -> bool:
+    """Replace the longest run of equal steps that can be a loop; whether there was one."""
+    nodes = _Nodes.of(trace)
+    for run in _runs(nodes):
+        for begin in _beginnings(nodes, run):
+            found = _EqualSteps.of(nodes, begin, run.period, (run.end - begin) // run.period)
+            if found is not None:
+                _replace(trace, nodes, found)
+                return True
+    return False
+
+
+@dataclass
+class _Nodes:
+    """The nodes of a trace: ``apart`` those that nothing but inputs determines cheaply, and ``rest`` in their order.
+
+    Creations, such as initial states, and movements of inputs, such as the rows of a sequence, are apart. ``where`` are
+    the places of all values of the rest, by identity; ``same`` are values that others equal, likewise.
+    """
+
+    apart: list[TraceNode]
+    rest: list[TraceNode]
+    where: dict[int, Place]
+    same: dict[int, TracedSymbol]
+
+    @classmethod
+    def of(cls, trace: Trace) -> _Nodes:
+        """Those of a trace."""
+        known = {id(leaf) for leaf in trace.leaves}
+        made: dict[Any, TracedSymbol] = {}
+        nodes = cls([], [], {}, {})
+        for node in trace.nodes:
+            creates = not node.inputs and node.op.PURE
+            if creates or (node.inputs and isinstance(node.op, Movement) and all(id(x) in known for x in node.inputs)):
+                nodes.apart.append(node)
+                known.update(map(id, node.outputs))
+            else:
+                nodes.where.update((id(x), (len(nodes.rest), i)) for i, x in enumerate(node.outputs))
+                nodes.rest.append(node)
+            if creates:
+                nodes.same[id(node.outputs[0])] = made.setdefault((node.op.NAME, node.op.key), node.outputs[0])
+        return nodes
+
+    def producer(self, x: TracedSymbol) -> int:
+        """The index of the node that computes a value, -1 for inputs and nodes apart."""
+        return self.where.get(id(x), (-1, 0))[0]
+
+    def kinds(self) -> np.ndarray[Any, np.dtype[np.int32]]:
+        """A number for each node, equal for those that may be one operator of equal steps.
+
+        They apply one operator with the same attributes to values of the same types, and to the same inputs of the
+        graph where many read them, as weights.
+        """
+        readers = Counter(id(x) for node in self.rest for x in _values(node))
+        numbers: dict[Any, int] = {}
+        return np.array([numbers.setdefault(self._kind(node, readers), len(numbers)) for node in self.rest], np.int32)
+
+    def _kind(self, node: TraceNode, readers: Mapping[int, int]) -> Any:
+        op = node.op
+        if op.mutated or not (op.PURE or op.DRAWS):
+            return node
+        key = op.key
+        if op.DRAWS:
+            key = tuple(value for name, value in zip(op.ATTRIBUTES, key[1:], strict=True) if name != "draw")
+        shared = tuple(id(x) for x in _values(node) if readers[id(x)] >= STEPS and self._is_input(x))
+        return (op.NAME, key, shared, *((x.shape, x.dtype) for x in _values(node)))
+
+    def _is_input(self, x: TracedSymbol) -> bool:
+        """Whether a value is an input of the graph, moved or not."""
+        return x.node is None or (id(x) not in self.where and bool(x.node.inputs))
+
+
+def _values(node: TraceNode) -> Sequence[TracedSymbol]:
+    """The inputs of a node without the random key, which the trace gives to what draws."""
+    return node.inputs[:-1] if node.op.DRAWS else node.inputs
+
+
+class _Run(NamedTuple):
+    """Nodes ``begin`` to ``end`` whose kinds repeat with a period."""
+
+    begin: int
+    end: int
+    period: int
+
+
+def _runs(nodes: _Nodes) -> list[_Run]:
+    """The runs of at least ``STEPS`` steps: those of whose nodes steps cover most first, then those of short steps."""
+    kinds = nodes.kinds()
+    found: list[_Run] = []
+    for period in range(1, min(PERIOD, len(kinds) // STEPS) + 1):
+        equal = np.flatnonzero(kinds[:-period] == kinds[period:])
+        if len(equal) < (STEPS - 1) * period:
+            continue
+        for part in np.split(equal, np.flatnonzero(np.diff(equal) > 1) + 1):
+            if len(part) >= (STEPS - 1) * period:
+                found.append(_Run(int(part[0]), int(part[-1]) + 1 + period, period))
+    found.sort(key=lambda run: (run.begin - run.end + (run.end - run.begin) % run.period, run.period))
+    return [run for run in found if _is_heavy(nodes.rest[run.begin : run.begin + run.period])]
+
+
+def _is_heavy(nodes: Sequence[TraceNode]) -> bool:
+    """Whether some do more than elementwise work, which is fused rather than rolled up."""
+    return not all(isinstance(node.op, Elementwise | Movement) for node in nodes)
+
+
+def _beginnings(nodes: _Nodes, run: _Run) -> Iterator[int]:
+    """Where the steps of a run may begin: those that leave most steps first, then those that carry fewest values.
+
+    A value may be read in its step and in the next one. Steps that carry none are many.
+    """
+    period, first = run.period, run.begin + 2 * run.period
+    reach = np.zeros(period, np.int64)  # of each operator's results: how far away the last reader is
+    for reader in range(first, first + period):
+        for x, after in zip(nodes.rest[reader].inputs, nodes.rest[reader + period].inputs, strict=True):
+            producer = nodes.producer(x)
+            if producer >= run.begin and nodes.producer(after) == producer + period:
+                phase = (producer - run.begin) % period
+                reach[phase] = max(reach[phase], reader - producer)
+    phases, shifts = np.arange(period), np.arange(period)[:, None]
+    carried = (phases + reach - shifts) // period - (phases - shifts) // period
+    steps = (run.end - run.begin - shifts[:, 0]) // period
+    needed = np.where(carried.any(axis=1), STEPS, MANY_STEPS)
+    possible = np.flatnonzero((carried.max(axis=1) <= 1) & (steps >= needed))
+    values = carried.sum(axis=1)
+    return (run.begin + int(shift) for shift in sorted(possible, key=lambda i: (-steps[i], values[i], i)))
+
+
+class _Rows(NamedTuple):
+    """Consecutive rows of an array along an axis, the last first if they are ``backwards``."""
+
+    source: TracedSymbol
+    axis: int
+    begin: int
+    count: int
+    backwards: bool
+
+    @classmethod
+    def of(cls, symbols: Sequence[TracedSymbol]) -> _Rows | None:
+        """The rows that the symbols are; None if they are not consecutive rows of one array."""
+        source, places = None, list[Place]()
+        for x in symbols:
+            node = x.node
+            if node is None or not isinstance(node.op, Movement) or len(node.inputs) != 1:
+                return None
+            place = node.op.row(node.inputs[0].shape, x.index)
+            if place is None or (source is not None and source is not node.inputs[0]):
+                return None
+            source = node.inputs[0]
+            places.append(place)
+        axis, begin = places[0]
+        step = places[1][1] - begin
+        if source is None or abs(step) != 1 or places != [(axis, begin + step * k) for k in range(len(places))]:
+            return None
+        return cls(source, axis, min(begin, places[-1][1]), len(places), step < 0)
+
+    def gathered(self) -> Any:
+        """An array with these rows along its first axis."""
+        part: Any = self.source
+        if self.count < part.shape[self.axis]:
+            part = function("slice_axis")(part, axis=self.axis, begin=self.begin, end=self.begin + self.count)
+        part = _moved(part, self.axis, 0)
+        return function("flip")(part, axis=0) if self.backwards else part
+
+
+class _Own(NamedTuple):
+    """A value that the step itself has computed."""
+
+    place: Place
+
+
+class _State(NamedTuple):
+    """A value of the step before."""
+
+    place: Place
+
+
+class _Row(NamedTuple):
+    """A row of one of the arrays that have one for each step."""
+
+    index: int
+
+
+_Source = _Own | _State | _Row | TracedSymbol  # where a step reads an input; a symbol is the same for all steps
+
+
+@dataclass
+class _EqualSteps:
+    """Equal steps: ``steps`` times ``period`` nodes from ``begin``, and where their inputs come from."""
+
+    begin: int
+    period: int
+    steps: int
+    nodes: _Nodes
+    inputs: list[list[_Source]] = field(default_factory=lambda: list[list[_Source]]())  # of each operator of a step
+    states: dict[Place, TracedSymbol] = field(default_factory=lambda: dict[Place, TracedSymbol]())  # with initial ones
+    rows: list[list[TracedSymbol]] = field(default_factory=lambda: list[list[TracedSymbol]]())
+    draw: int = 0  # the number of the first step's first draw
+    counters: int = 0  # how many numbers a step draws
+
+    @classmethod
+    def of(cls, nodes: _Nodes, begin: int, period: int, steps: int) -> _EqualSteps | None:
+        """The steps that begin there; None if they do not read what a loop can give them, or are too few."""
+        made = cls(begin, period, steps, nodes)
+        if not made._draws_in_order() or (made.are_few and any(isinstance(node.op, Opaque) for node in made.body)):
+            return None
+        for j in range(period):
+            of_all = [_values(nodes.rest[begin + k * period + j]) for k in range(steps)]
+            sources = [made._source(j, symbols) for symbols in zip(*of_all, strict=True)]
+            if None in sources:
+                return None
+            made.inputs.append([source for source in sources if source is not None])
+        return None if made.are_few and not made._recurs() else made
+
+    @property
+    def are_few(self) -> bool:
+        """Whether there are so few that the loop must not cost more than they do."""
+        return self.steps < MANY_STEPS
+
+    @property
+    def end(self) -> int:
+        """The index of the node after the last step."""
+        return self.begin + self.steps * self.period
+
+    @property
+    def body(self) -> Sequence[TraceNode]:
+        """The nodes of the first step."""
+        return self.nodes.rest[self.begin : self.begin + self.period]
+
+    def _draws_in_order(self) -> bool:
+        """Whether the draws of the steps have consecutive numbers, as those of a loop have."""
+        drawing = [node.op for node in self.nodes.rest[self.begin : self.end] if node.op.DRAWS]
+        if not drawing:
+            return True
+        self.draw = taken = drawing[0].attrs["draw"]
+        for op in drawing:
+            if op.attrs["draw"] != taken:
+                return False
+            taken += op.num_samples()
+        self.counters = sum(node.op.num_samples() for node in self.body if node.op.DRAWS)
+        return True
+
+    def _source(self, j: int, symbols: Sequence[TracedSymbol]) -> _Source | None:
+        """Where operator ``j`` of all steps reads an input, which is a symbol in each."""
+        where, same = self.nodes.where, self.nodes.same
+        places = [(number - self.begin, i) for number, i in (where.get(id(x), (-1, 0)) for x in symbols)]
+        size = self.steps * self.period
+        if all(not 0 <= n < size for n, _ in places):
+            first = same.get(id(symbols[0]), symbols[0])
+            if all(same.get(id(x), x) is first for x in symbols):
+                return first
+            if self.are_few and _Rows.of(symbols) is None:
+                return None
+            self.rows.append(list(symbols))
+            return _Row(len(self.rows) - 1)
+        last, result = places[-1]
+        relative = last - (self.steps - 1) * self.period
+        if 0 <= relative < j and all(p == (k * self.period + relative, result) for k, p in enumerate(places)):
+            return _Own((relative, result))
+        relative += self.period
+        before = [((k - 1) * self.period + relative, result) for k in range(1, self.steps)]
+        if not 0 <= relative < self.period or places[1:] != before or places[0][0] >= 0:
+            return None
+        initial = same.get(id(symbols[0]), symbols[0])
+        known = self.states.setdefault((relative, result), initial)
+        return _State((relative, result)) if known is initial else None
+
+    def _recurs(self) -> bool:
+        """Whether more than elementwise work waits for the step before."""
+        waiting: set[int] = set()
+        for j, (node, sources) in enumerate(zip(self.body, self.inputs, strict=True)):
+            if any(isinstance(s, _State) or (isinstance(s, _Own) and s.place[0] in waiting) for s in sources):
+                waiting.add(j)
+                if _is_heavy([node]):
+                    return True
+        return False
+
+    def values(self, place: Place) -> list[TracedSymbol]:
+        """The values of a place in all steps."""
+        j, result = place
+        return [self.nodes.rest[self.begin + k * self.period + j].outputs[result] for k in range(self.steps)]
+
+    def places(self) -> list[Place]:
+        """All values of a step."""
+        return [(j, i) for j, node in enumerate(self.body) for i in range(len(node.outputs))]
+
+    def residuals(self) -> list[Place]:
+        """What a gradient had better not compute again: contractions, or sums of such that nothing else reads."""
+        readers = Counter(s.place for sources in self.inputs for s in sources if isinstance(s, _Own | _State))
+        found = [(j, 0) for j, node in enumerate(self.body) if isinstance(node.op, Product)]
+        for j, (node, sources) in enumerate(zip(self.body, self.inputs, strict=True)):
+            terms = [s.place for s in sources if isinstance(s, _Own) and s.place in found and readers[s.place] == 1]
+            if node.op.LINEAR and len(terms) == len(sources):
+                found = [*(place for place in found if place not in terms), (j, 0)]
+        return found
+
+    def loop(
+        self, stacked: Sequence[Place], residuals: Sequence[Place], saves: bool
+    ) -> tuple[ForLoop, list[TracedSymbol]]:
+        """The loop that gives these values of all steps, and the last states; and what all steps read."""
+        shared = {id(s): s for sources in self.inputs for s in sources if isinstance(s, TracedSymbol)}
+        arguments = {("row", i): i for i in range(len(self.rows))}
+        for key in [*self.states, *shared]:
+            arguments[key] = len(arguments)
+        count = len(arguments) + bool(self.counters)
+        computed: dict[Place, int] = {}
+
+        def number(source: _Source) -> int:
+            match source:
+                case _Own(place):
+                    return computed[place]
+                case _State(place):
+                    return arguments[place]
+                case _Row(index):
+                    return arguments["row", index]
+                case _:
+                    return arguments[id(source)]
+
+        steps: list[BodyStep] = []
+        for j, (node, sources) in enumerate(zip(self.body, self.inputs, strict=True)):
+            op, inputs = node.op, [number(source) for source in sources]
+            if op.DRAWS:
+                op = op.bind(**{**op.attrs, "draw": op.attrs["draw"] - self.draw})
+                inputs.append(count - 1)
+            first = count + len(computed)
+            steps.append(BodyStep(op, inputs, first, node.location))
+            computed.update({(j, i): first + i for i in range(len(node.outputs))})
+        body = Body(count, steps, [computed[place] for place in (*stacked, *residuals, *self.states)])
+        op = ForLoop.bind(
+            body=body, data=len(self.rows), states=len(self.states), saves=saves, residuals=len(residuals),
+            counters=self.counters, steps=() if self.rows and not self.counters else (self.steps,), draw=self.draw,
+        )  # fmt: skip
+        assert isinstance(op, ForLoop)
+        return op, list(shared.values())
+
+
+def _replace(trace: Trace, nodes: _Nodes, found: _EqualSteps) -> None:
+    """Record the loop, and let what follows read its results."""
+    before, after = nodes.rest[: found.begin], nodes.rest[found.end :]
+    values = {place: found.values(place) for place in found.places()}
+    joins = _joins(after, values)
+    after = [node for node in after if id(node) not in joins]
+    read = {id(x) for node in after for x in node.inputs} | {id(x) for x in trace.outputs}
+    joined = {join.place for join in joins.values()}
+    stacked = [p for p in values if p in joined or any(id(x) in read for x in values[p][:-1])]
+    stacked += [p for p in values if p not in (*stacked, *found.states) and id(values[p][-1]) in read]
+    residuals = found.residuals() if trace.training else []
+    stacked = [p for p in stacked if p not in residuals]
+    op, shared = found.loop(stacked, residuals, trace.training)
+    new: dict[int, TracedSymbol] = {}
+    trace.nodes = []
+    with trace.active():
+        data: list[Any] = [_gathered(rows) for rows in found.rows]
+        keys = [trace.key()] * bool(op.counters)
+        results = trace.emit(op, [*data, *found.states.values(), *shared, *keys], None)
+        of_place: dict[Place, Any] = dict(zip((*stacked, *residuals), results, strict=False))
+        states = zip(found.states, results[len(of_place) :], strict=False)
+        new.update((id(values[place][-1]), state) for place, state in states)
+        for place, rows in of_place.items():
+            new.update((id(x), rows[k]) for k, x in enumerate(values[place]) if id(x) in read)
+        new.update((id(join.node.outputs[0]), join.of(of_place[join.place])) for join in joins.values())
+    made = trace.nodes
+    for node in made:
+        node.location = found.body[0].location
+    for node in after:
+        node.inputs = [new.get(id(x), x) for x in node.inputs]
+    trace.outputs = [new.get(id(x), x) for x in trace.outputs]
+    trace.nodes = live_nodes([*nodes.apart, *before, *made, *after], trace.outputs)
+    trace.rolled.append(f"{found.steps} equal steps of {found.period} operators are one loop")
+
+
+class _Join(NamedTuple):
+    """A node that lays the values of a place in all steps one after the other along an axis of its result."""
+
+    node: TraceNode
+    place: Place
+    axis: int
+    backwards: bool
+
+    def of(self, rows: Any) -> Any:
+        """Its result, of the values along a first axis."""
+        rank = len(self.node.outputs[0].shape)
+        rows = _moved(function("flip")(rows, axis=0) if self.backwards else rows, 0, self.axis)
+        if rank == len(rows.shape):
+            return rows
+        # The codes of MXNet's reshape: sizes stay, or two become one.
+        return function("reshape")(rows, shape=(*[0] * self.axis, -3, *[0] * (rank - self.axis - 1)))
+
+
+def _joins(nodes: Sequence[TraceNode], values: Mapping[Place, Sequence[TracedSymbol]]) -> dict[int, _Join]:
+    """The nodes that join the values of a place in all steps, by identity."""
+    forwards = {id(each[0]): place for place, each in values.items()}
+    reverse = {id(each[-1]): place for place, each in values.items()}
+    found: dict[int, _Join] = {}
+    for node in nodes:
+        if len(node.inputs) < STEPS or not isinstance(node.op, Movement):
+            continue
+        axis = node.op.joined_axis(len(node.outputs[0].shape))
+        inputs = [id(x) for x in node.inputs]
+        for starts, step in ((forwards, 1), (reverse, -1)) if axis is not None else ():
+            place = starts.get(inputs[0])
+            if axis is not None and place is not None and inputs == [id(x) for x in values[place][::step]]:
+                found[id(node)] = _Join(node, place, axis, step < 0)
+    return found
+
+
+def _gathered(rows: Sequence[TracedSymbol]) -> Any:
+    """Values along a new first axis: the array whose rows they are, or a copy."""
+    found = _Rows.of(rows)
+    return function("stack")(*rows, axis=0) if found is None else found.gathered()
+
+
+def _moved(x: Any, axis: int, to: int) -> Any:
+    """An array in which one axis has another place."""
+    if axis == to:
+        return x
+    order = [i for i in range(len(x.shape)) if i != axis]
+    order.insert(to, axis)
+    return function("transpose")(x, axes=tuple(order))
