@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import hybridc as mx
-from hybridc.compile import warm_start
+from hybridc.compile import trace_key, warm_start
 from hybridc.compile.definitions import Definitions
 from hybridc.compile.stages import Traced
 from hybridc.compile.trace_key import structure
@@ -230,11 +230,15 @@ WATCHING = [{"verify": True}, {"poison": True}, {"dump": "x"}, {"print_after": (
 
 @pytest.mark.parametrize("change", [*WATCHING, {"time": True}, {"target": "numpy"}], ids=repr)
 def test_who_watches_the_compiler_sees_it(monkeypatch, change):
+    traced = mx.gluon.nn.HybridLambda("exp").trace(mx.nd.ones((3,)))
     plain = Options(target="llvm")
-    monkeypatch.setattr(warm_start, "OPTIONS", plain)
-    assert warm_start._enabled("llvm")
-    monkeypatch.setattr(warm_start, "OPTIONS", dataclasses.replace(plain, **change))
-    assert not warm_start._enabled(change.get("target", "llvm"))
+    for module in (warm_start, trace_key):
+        monkeypatch.setattr(module, "OPTIONS", plain)
+    assert warm_start.key_to_store(traced)
+    for module in (warm_start, trace_key):
+        monkeypatch.setattr(module, "OPTIONS", dataclasses.replace(plain, **change))
+    with pytest.raises(NotWritable):
+        warm_start.key_to_store(traced)
 
 
 @pytest.mark.long
