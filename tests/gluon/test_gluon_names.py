@@ -213,6 +213,7 @@ def test_hybridize_names_its_options():
     assert names == [
         *("active", "backend", "clear", "static_alloc", "static_shape", "inline_limit"),
         *("forward_bulk_size", "backward_bulk_size"),
+        "background",  # ours
     ]
     assert inspect.signature(gluon.nn.Conv2D).parameters["layout"].default == "NCHW"
     assert inspect.signature(gluon.contrib.rnn.Conv1DLSTMCell).parameters["conv_layout"].default == "NCW"
