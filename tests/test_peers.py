@@ -163,6 +163,15 @@ def test_each_kind_of_line_counts_its_calls(tmp_path):
     assert process.processor > 10 * everything.processor  # it has Python's start
 
 
+def test_a_later_call_is_subtracted(tmp_path):
+    wide = ((("x", (4096, 32)),),)
+    lines = [Line("", "tiny_mlp", further=wide, counted="further", subtracted=less) for less in (False, True)]
+    ((whole,), (less,)), problems = measured(lines, {"numpy": COLUMNS["numpy"]}, tmp_path)
+    assert not problems
+    assert whole["numpy"].processor > 0
+    assert less["numpy"].processor < whole["numpy"].processor
+
+
 def test_a_line_whose_further_results_are_wrong_fails_unless_they_may_differ(tmp_path, monkeypatch):
     workload, data = first_calls.with_shapes("tiny_mlp", (("x", (2, 32)),))
     wrong = dataclasses.replace(workload, reference=lambda d: [workload.reference(d)[0] * 1.001])
