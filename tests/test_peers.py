@@ -124,10 +124,10 @@ def test_a_measurement_of_two_of_our_columns(tmp_path, capsys):
         measurement = run.Measurement(tmp_path, tmp_path, log, columns, reuse=False, quick=True)
         found = run.tables(measurement, ["tiny_mlp"], [1], run.MODES)
     assert not measurement.problems, (tmp_path / "log.txt").read_text()
-    assert len(found) == 3
+    assert len(found) == 2
     for rows in found.values():
         assert all(rows["tiny_mlp"][name] > 0 for name in columns)
-    assert capsys.readouterr().out.count("| tiny_mlp |") == 3
+    assert capsys.readouterr().out.count("| tiny_mlp |") == 2
 
 
 @pytest.mark.long
@@ -161,6 +161,15 @@ def test_each_kind_of_line_counts_its_calls(tmp_path):
     _, further, everything, process = (cells[0]["numpy"] for cells in found)
     assert everything.processor > further.processor > 0
     assert process.processor > 10 * everything.processor  # it has Python's start
+
+
+def test_a_later_call_is_subtracted(tmp_path):
+    wide = ((("x", (4096, 32)),),)
+    lines = [Line("", "tiny_mlp", further=wide, counted="further", subtracted=less) for less in (False, True)]
+    ((whole,), (less,)), problems = measured(lines, {"numpy": COLUMNS["numpy"]}, tmp_path)
+    assert not problems
+    assert whole["numpy"].processor > 0
+    assert less["numpy"].processor < whole["numpy"].processor
 
 
 def test_a_line_whose_further_results_are_wrong_fails_unless_they_may_differ(tmp_path, monkeypatch):
@@ -217,8 +226,8 @@ def test_lines_are_of_workloads_and_their_bounds_of_columns_or_earlier_lines():
             assert bound is None or bound.of in ("", first_calls.BEFORE, *COLUMNS, *names[:number])
 
 
-@pytest.mark.parametrize("name", FIRST_WORKLOADS)
 @pytest.mark.long
+@pytest.mark.parametrize("name", ["graphs", "growing_keys", "executors", "unrolled_lstm_5"])
 def test_hybridc_runs_what_is_measured(name):
     workload = EVERY[name]
     workload.check(workload.build(hybridized=True))

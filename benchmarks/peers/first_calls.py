@@ -74,7 +74,8 @@ class Line:
 
     The first call is of the workload's inputs, each further one of data of other shapes. ``counted`` are the first
     call, the mean of the further ones, all of them, or the whole *process* up to the end of the first. A
-    *stateful* one gives other results each time that it is called.
+    *stateful* one gives other results each time that it is called. From one whose calls take long when nothing is
+    compiled, a later call of the same data is *subtracted*.
     """
 
     title: str
@@ -83,6 +84,7 @@ class Line:
     further: tuple[Shapes, ...] = ()
     counted: str = "first"
     stateful: bool = False
+    subtracted: bool = False
 
 
 def _words(steps: int, batch: int) -> Shapes:
@@ -91,10 +93,6 @@ def _words(steps: int, batch: int) -> Shapes:
 
 def _keys(number: int) -> Shapes:
     return (("x", (ROWS, KEY)), ("keys", (ROWS, number, KEY)), ("values", (ROWS, number, KEY)))
-
-
-def _x(*shape: int) -> tuple[Shapes, ...]:
-    return ((("x", shape),),)
 
 
 def seconds(*most: float) -> tuple[Bound, ...]:
@@ -107,6 +105,13 @@ def times(most: float, of: str) -> tuple[Bound, ...]:
     return (Bound(most, of),)
 
 
+def further(title: str, workload: str, most: tuple[float, ...], **shapes: tuple[int, ...]) -> Line:
+    """One further size, less a later call of it; with labels ``y`` it is one of training."""
+    trains, bounds = "y" in shapes, seconds(*most)
+    size = (tuple(shapes.items()),)
+    return Line(f"{title}, less a later call", workload, bounds, size, "further", trains, subtracted=True)
+
+
 TWICE = 2.2  # times as long may what is twice as long take
 LINES = {
     "resnet18": Line("ResNet-18, 1x3x224²", "resnet18", times(0.9, "jax")),
@@ -117,24 +122,22 @@ LINES = {
     "unet": Line("U-Net, 1x3x128²", "unet", times(1.0, "jax")),
     "language_model": Line("LSTM language model, training step", "language_model", times(1.0, "jax")),
     "mobilenet_train": Line("MobileNetV2, training step, 4x3x64²", "mobilenet_train", times(0.35, BEFORE)),
-    "encoder": Line("encoder layer", "encoder", seconds(0.2, 0.02)),
-    "encoder_train": Line("encoder layer, training step", "encoder_train", (None, None)),
+    "encoder": Line("encoder layer, less a later call", "encoder", seconds(0.2, 0.02), subtracted=True),
+    "encoder_train": Line(
+        "encoder layer, training step, less a later one", "encoder_train", (None, None), subtracted=True
+    ),
     "first_graph": Line("first graph of a process, with its start", "graphs", seconds(0.6, 0.35), counted="process"),
     "further_graph": Line(
-        "a further graph of two operators", "graphs", seconds(0.015, 0.003), 20 * _x(ROWS, UNITS), "further", True
-    ),
-    "resnet18_batch": Line(
-        "ResNet-18, a further batch size", "resnet18", seconds(0.03, 0.02), _x(2, 3, 224, 224), "further"
-    ),
-    "resnet18_size": Line(
-        "ResNet-18, a further image size", "resnet18", seconds(0.06, 0.02), _x(1, 3, 192, 192), "further"
-    ),
-    "language_model_length": Line(
-        "LSTM language model, training step of a further length", "language_model", seconds(0.01), (_words(20, 20),),
+        "a further graph of two operators", "graphs", seconds(0.015, 0.003), 20 * ((("x", (ROWS, UNITS)),),),
         "further", True,
     ),
-    "encoder_batch": Line("encoder layer, a further batch size", "encoder", seconds(0.01), _x(4, 128, 256), "further"),
-    "encoder_length": Line("encoder layer, a further length", "encoder", seconds(0.01), _x(8, 96, 256), "further"),
+    "resnet18_batch": further("ResNet-18, a further batch size", "resnet18", (0.03, 0.02), x=(2, 3, 224, 224)),
+    "resnet18_size": further("ResNet-18, a further image size", "resnet18", (0.06, 0.02), x=(1, 3, 192, 192)),
+    "language_model_length": further(
+        "LSTM language model, a training step of a further length", "language_model", (0.01,), x=(20, 20), y=(20, 20)
+    ),
+    "encoder_batch": further("encoder layer, a further batch size", "encoder", (0.01,), x=(4, 128, 256)),
+    "encoder_length": further("encoder layer, a further length", "encoder", (0.01,), x=(8, 96, 256)),
     "growing_keys": Line(
         "decoder, one more key at each of 60 steps", "growing_keys", seconds(0.8, 0.2),
         tuple(_keys(n) for n in range(2, 61)), "all",
@@ -146,7 +149,8 @@ LINES = {
         for steps in (5, 20, 60)
     },
     "buckets": Line(
-        "the same, a further bucket", "buckets", seconds(0.1), (_words(10, STATES), _words(30, STATES)), "further", True
+        "a BucketingModule of these layers, a further bucket", "buckets", seconds(0.1),
+        (_words(10, STATES), _words(30, STATES)), "further", True,
     ),
     "executors": Line("ten executors of a symbol at eight shapes each", "executors", times(1.5, "mxnet")),
     "tanh_chain_450": Line("450 tanh in a chain", "tanh_chain_450", seconds(0.45)),
@@ -185,23 +189,27 @@ def one_process(measurement: Measurement, wanted: Line, name: str, threads: int,
     client = measurement.open(name, threads, cache, lean=wanted.counted == "process")
     try:
         measurement.versions[measurement.columns[name].title] = client.started()["version"]
+
+        def cost(call: dict[str, float]) -> Cost:
+            later = client.ask("later") if wanted.subtracted else {"processor": 0.0, "seconds": 0.0}
+            return Cost(call["processor"] - later["processor"], call["seconds"] - later["seconds"])
+
         first = first_call(client, wanted.workload, measurement.scratch)
         if first is None:
             return None
         if wanted.counted == "process":
             return Cost(first["all processor"], first["all seconds"])
-        calls = [Cost(first["processor"], first["seconds"])]
+        calls = [] if wanted.counted == "further" else [cost(first)]
         for shapes in wanted.further:
             workload, data = with_shapes(wanted.workload, shapes)
             found, outputs = further_call(client, data, measurement.scratch)
             if not wanted.stateful:
                 checked(workload, outputs)
-            calls.append(Cost(found["processor"], found["seconds"]))
+            calls.append(cost(found))
     finally:
         client.close()
-    if wanted.counted == "further":
-        return Cost(*map(statistics.mean, zip(*calls[1:], strict=True)))
-    return Cost(*map(sum, zip(*calls, strict=True)))
+    total = statistics.mean if wanted.counted == "further" else sum
+    return Cost(*map(total, zip(*calls, strict=True)))
 
 
 def measure(measurement: Measurement, wanted: Line, rounds: int, threads: int) -> list[dict[str, Cell]]:
