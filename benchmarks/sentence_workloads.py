@@ -83,14 +83,14 @@ def inputs(rng: np.random.Generator, size: Size, batch: int, tokens: int) -> Arr
     return {"x": rng.integers(0, size.words, size=(batch, tokens)), "lengths": lengths, **weights(rng, size)}
 
 
-def reference(d: Arrays) -> list[np.ndarray]:
+def reference(d: Arrays, heads: int = SENTENCE_HEADS) -> list[np.ndarray]:
     """The definition of the network."""
     n, tokens = d["x"].shape
     shown = np.arange(tokens) < d["lengths"][:, None]
     hidden = np.where(shown, 0, -np.inf).astype(d["words"].dtype)[:, None, None]
 
     def split(z: np.ndarray) -> np.ndarray:
-        return z.reshape(n, tokens, SENTENCE_HEADS, -1).transpose(0, 2, 1, 3)
+        return z.reshape(n, tokens, heads, -1).transpose(0, 2, 1, 3)
 
     x = layer_norm(d["words"][d["x"]] + d["places"][:tokens] + d["kinds"][0], d["ge"], d["he"], SENTENCE_EPSILON)
     for i in range(encoder_layers(d)):
@@ -104,10 +104,10 @@ def reference(d: Arrays) -> list[np.ndarray]:
     return [mean / np.sqrt((mean * mean).sum(axis=1, keepdims=True))]
 
 
-def network(arrays: Mapping[str, Any]) -> SentenceEncoder:
+def network(arrays: Mapping[str, Any], heads: int = SENTENCE_HEADS) -> SentenceEncoder:
     """The example's network with these weights."""
     (words, units), (inner, _) = arrays["words"].shape, arrays["w0u"].shape
-    size = Size(words, len(arrays["places"]), units, SENTENCE_HEADS, inner, encoder_layers(arrays))
+    size = Size(words, len(arrays["places"]), units, heads, inner, encoder_layers(arrays))
     net = SentenceEncoder(size)
     net.initialize()
     parameters = net.collect_params()

@@ -17,8 +17,8 @@ def made(batch, tokens, seed=0):
     """Seeded inputs and weights, the vectors that NumPy makes of them in float64, and the network."""
     arrays = workloads.inputs(np.random.default_rng(seed), SIZE, batch, tokens)
     wide = {k: v.astype(np.float64) if v.dtype == np.float32 else v for k, v in arrays.items()}
-    net = workloads.network({k: mx.nd.array(v) for k, v in arrays.items()})
-    return arrays, workloads.reference(wide)[0], net
+    net = workloads.network({k: mx.nd.array(v) for k, v in arrays.items()}, SIZE.heads)
+    return arrays, workloads.reference(wide, SIZE.heads)[0], net
 
 
 @pytest.mark.parametrize(("batch", "tokens"), [(1, 1), (3, 7), (4, 16)])
