@@ -354,11 +354,12 @@ def is_size(value: object) -> TypeGuard[Size]:
 
 def is_same(a: int, b: int) -> bool:
     """Whether two sizes are equal by what is known of them: it asks nothing, so it holds wherever the guards do."""
-    if is_size(a):
-        a = a.sizes.known(a)
-    if is_size(b):
-        b = b.sizes.known(b)
+    a, b = _known(a), _known(b)
     return a is b if is_size(a) or is_size(b) else a == b
+
+
+def _known(size: int) -> int:
+    return size.sizes.of(size.terms) if is_size(size) else size
 
 
 def value_of(number: float) -> float:
