@@ -22,11 +22,12 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import astuple, dataclass, field, fields, replace
+from dataclasses import astuple, field, fields, replace
 from pathlib import Path
 
 import numpy as np
 
+from hybridc.ground.records import dataclass
 from hybridc.options import OPTIONS
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import MutableMapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from xdsl.dialects import func, tensor
@@ -18,6 +17,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue, Use
 
 from hybridc.dialects.operator_attribute import Shape
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import row_major
 from hybridc.ir.structured import VIEWS, groups_of, shape_of
 from hybridc.ir.values import functions

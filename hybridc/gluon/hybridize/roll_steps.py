@@ -9,12 +9,13 @@ values of its own (a row of a sequence). ``HYBRIDC_ROLL=0`` leaves traces as the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from hybridc.array.functions import function
 from hybridc.dialects.operator import Elementwise, Movement, invoke_bound
 from hybridc.ground.nesting import as_list
+from hybridc.ground.records import dataclass
 from hybridc.nd.control_flow import foreach
 from hybridc.options import OPTIONS
 from hybridc.trace.traced import TracedSymbol

@@ -22,7 +22,6 @@ computed twice. The operators are copied to the first use in the backward, so th
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from functools import cache
 
 from xdsl.context import Context
@@ -40,6 +39,7 @@ from hybridc.dialects.scalar.table import STEPS
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.machine import NOMINAL
 from hybridc.ground.nesting import as_list
+from hybridc.ground.records import dataclass
 from hybridc.ir.costs import REMATERIALIZED
 from hybridc.ir.values import byte_size, functions, is_constant, operands_first, result_count, volume
 from hybridc.trace.traced import TracedSymbol

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from hybridc.dialects.mlir.hybrid import HybridOp, hybrid_dtype, hybrid_shape
+from hybridc.ground.records import dataclass
 from hybridc.ir.values import constant_value, functions, hybrid_ops
 from hybridc.trace.traced import TracedSymbol
 from hybridc.transforms.graph.splice import Splicer

@@ -8,7 +8,6 @@ another offset).
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 from xdsl.context import Context
@@ -19,6 +18,7 @@ from xdsl.rewriter import Rewriter
 from xdsl.traits import IsolatedFromAbove, is_side_effect_free
 
 from hybridc.dialects.mlir.integer_array import integers_of
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import value_of
 from hybridc.transforms.graph.dce import is_pure, is_unused
 

@@ -7,7 +7,6 @@ visits every use before its definition, so no set of live operations is needed.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -16,6 +15,8 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.traits import IsTerminator, MemoryEffect, NoMemoryEffect, SymbolOpInterface
 from xdsl.transforms.dead_code_elimination import would_be_trivially_dead
+
+from hybridc.ground.records import dataclass
 
 
 @dataclass(frozen=True)

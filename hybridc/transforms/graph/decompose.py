@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
@@ -15,6 +14,7 @@ from hybridc.dialects.error_context import raise_in_context, raise_located
 from hybridc.dialects.mlir.hybrid import HybridOp, location_of
 from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError, UnsupportedError, VerifyError
+from hybridc.ground.records import dataclass
 from hybridc.transforms.graph.splice import Splicer, rewrite
 
 

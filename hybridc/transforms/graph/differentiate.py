@@ -14,7 +14,6 @@ an error only where a gradient starts from it: ``@backward`` starts from the oth
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
@@ -30,6 +29,7 @@ from hybridc.dialects.mlir.graph_notes import GRADS, HEADS, INTO, OUTPUTS, SAVED
 from hybridc.dialects.mlir.hybrid import HybridOp, hybrid_dtype, hybrid_shape, location_of
 from hybridc.errors import MXNetError
 from hybridc.ground.hooks import HOOKS
+from hybridc.ground.records import dataclass
 from hybridc.ir.values import constant_value, functions, graph_root, hybrid_ops, operands_first, result_count
 from hybridc.trace.trace_to_graph import operations
 from hybridc.trace.traced import TracedSymbol

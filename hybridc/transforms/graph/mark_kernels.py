@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
@@ -13,6 +11,7 @@ from hybridc.dialects.mlir.graph_notes import BY_HAND
 from hybridc.dialects.mlir.hybrid import HybridOp, location_of
 from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError
+from hybridc.ground.records import dataclass
 from hybridc.ir.structured import arrays_of, handwritten_kernel
 from hybridc.ir.values import functions
 

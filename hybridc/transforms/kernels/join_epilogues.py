@@ -9,7 +9,7 @@ of the one are split, by panels, groups or tiles, those of the other are split, 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from xdsl.context import Context
@@ -24,6 +24,7 @@ from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.scalar.table import OPERATIONS
 from hybridc.dtypes import STORED
+from hybridc.ground.records import dataclass
 from hybridc.ir.concatenated import RESHAPES
 from hybridc.ir.kernels.kernel import Axes, Kernel, KernelOp, assembled
 from hybridc.ir.kernels.kernel_module import KernelModule, insert_before

@@ -7,7 +7,6 @@ all rows uses the processor better than many with few rows, and is one launch. T
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from xdsl.context import Context
@@ -20,6 +19,7 @@ from xdsl.rewriter import Rewriter
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.operator_attribute import Shape
+from hybridc.ground.records import dataclass
 from hybridc.ir.costs import WORTH_PACKING
 from hybridc.ir.kernels.kernel import Kernel, KernelOp, assembled
 from hybridc.ir.kernels.kernel_module import KernelModule, insert_before

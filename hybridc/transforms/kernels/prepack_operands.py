@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from xdsl.context import Context
@@ -20,6 +20,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from hybridc.dialects.operator_attribute import DType, Shape
+from hybridc.ground.records import dataclass
 from hybridc.ir.concatenated import part_of
 from hybridc.ir.costs import HIDE_PACKING
 from hybridc.ir.kernels.body_builder import BodyBuilder, copying_body

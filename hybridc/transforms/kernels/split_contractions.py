@@ -5,7 +5,6 @@ A library or a micro-kernel computes the one; loops compute the other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
@@ -14,6 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from hybridc.ground.records import dataclass
 from hybridc.ir.kernels.kernel import Kernel, assembled
 from hybridc.ir.kernels.kernel_module import KernelModule
 

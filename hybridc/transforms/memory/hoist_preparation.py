@@ -13,7 +13,6 @@ concatenation, or read by a host call.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, tensor
@@ -22,6 +21,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from hybridc.dialects.mlir.graph_notes import PREPARATION
+from hybridc.ground.records import dataclass
 from hybridc.ir.concatenated import part_of
 from hybridc.ir.structured import (
     VIEWS,

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -31,6 +30,7 @@ from xdsl.rewriter import Rewriter
 
 from hybridc.dialects.mlir.graph_notes import SAVED
 from hybridc.ground.cached import cached_property
+from hybridc.ground.records import dataclass
 from hybridc.ir.attention import attention_of
 from hybridc.ir.concatenated import RESHAPES, unshaped
 from hybridc.ir.costs import PARTS

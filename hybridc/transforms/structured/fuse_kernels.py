@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 from xdsl.context import Context
@@ -34,6 +33,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from hybridc.dialects.mlir.graph_notes import DONATED, OPERATOR
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.operator_attribute import Shape
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import row_major
 from hybridc.ir.concatenated import RESHAPES, reshaped_strides, strides_in_whole, unshaped, whole_of
 from hybridc.ir.costs import LARGEST, MANY, SMALL

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain, pairwise
 
 from xdsl.dialects import func, tensor
@@ -27,6 +27,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from hybridc.dialects.operator_attribute import Shape
+from hybridc.ground.records import dataclass
 from hybridc.ir.concatenated import unshaped
 from hybridc.ir.costs import LARGEST, ONE_TILE, body_size
 from hybridc.ir.structured import KNOW_PLACES, affine_operands, indirect_operands, is_scaffold, loop_sizes, places_of

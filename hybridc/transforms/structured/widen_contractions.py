@@ -7,7 +7,6 @@ ops of their own, which fuse with the operands' producers.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith
@@ -19,6 +18,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.mlir.graph_notes import OPERATOR
 from hybridc.dtypes import wide
+from hybridc.ground.records import dataclass
 from hybridc.ir.structured import affine_operands, dtype_of, loop_sizes, places_of, shape_of
 from hybridc.ir.structured_builder import Builder, signless
 from hybridc.ir.values import functions

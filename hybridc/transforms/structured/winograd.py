@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -31,6 +30,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from hybridc.dialects.mlir.graph_notes import OPERATOR
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.machine import NOMINAL
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import AffineIndex, Place
 from hybridc.ir.kernels.grid_kernel import is_worth_tiling
 from hybridc.ir.structured import affine_operands, dtype_of, loop_sizes, number_of, places_of, root, shape_of

@@ -21,7 +21,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
 from xdsl.context import Context
@@ -38,6 +38,7 @@ from hybridc.dialects.mlir.new_op import new_op
 from hybridc.dialects.mlir.tensor import ExpandShapeOp
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import DType
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import Place
 from hybridc.ir.structured import VIEWS, dtype_of, give_type, groups_of, is_scaffold, note_dtype, places_of, shape_of
 from hybridc.ir.structured_builder import (

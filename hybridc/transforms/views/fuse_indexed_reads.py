@@ -8,7 +8,6 @@ than it has. So the loss of a classifier is one kernel: the row's reductions, an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
@@ -19,6 +18,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from hybridc.ground.records import dataclass
 from hybridc.ir.structured_builder import indexing_map, segments
 from hybridc.ir.values import functions, volume
 from hybridc.transforms.structured.loop_groups import OperationLoops, elementwise_loops, operation_loops

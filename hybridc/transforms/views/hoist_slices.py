@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -24,6 +23,7 @@ from xdsl.rewriter import Rewriter
 from hybridc.dialects.mlir.graph_notes import DTYPE, OPERATOR
 from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.mlir.new_op import new_op
+from hybridc.ground.records import dataclass
 from hybridc.ir.concatenated import RESHAPES, unshaped
 from hybridc.ir.structured import shape_of
 from hybridc.ir.structured_builder import slice_properties

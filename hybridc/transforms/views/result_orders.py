@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.dialects import func, tensor
 from xdsl.dialects.linalg import ops as linalg
@@ -22,6 +22,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.operator_attribute import Shape
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import AffineIndex
 from hybridc.ir.structured import (
     KNOW_PLACES,

@@ -8,8 +8,8 @@ from __future__ import annotations
 import functools
 import itertools
 import os
-from dataclasses import dataclass
 
+from hybridc.ground.records import dataclass
 from hybridc.ground.store import keep, kept
 from hybridc.lower.llvm.codegen import llvm, object_loader
 
