@@ -167,8 +167,8 @@ def described() -> Machine:
 
 def _processor() -> str:
     """The processor's name, as people know it."""
-    with suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+    with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:  # read to that line
+        for line in lines:
             name, _, value = line.partition(":")
             if name.strip() == "model name":
                 return value.strip()

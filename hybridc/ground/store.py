@@ -255,9 +255,20 @@ def kept(key: str, kind: type[T]) -> T | None:
 
 @functools.cache
 def compiler_version() -> str:
-    """A hash of name, size and time of each source file of the compiler."""
-    root = str(Path(__file__).parents[1])
-    return hashlib.sha256("\n".join(sorted(_sources(root))).encode()).hexdigest()
+    """A hash of the compiler's source files."""
+    return version_of(Path(__file__).parents[1])
+
+
+def version_of(package: Path) -> str:
+    """A hash of a package's source files.
+
+    That of the list of files with their hashes which an installer leaves beside a package; where there is none, as in a
+    checkout, of name, size and time of each file, which takes longer.
+    """
+    listed = sorted(package.parent.glob(f"{package.name}-*.dist-info/RECORD"))
+    if len(listed) == 1:
+        return hashlib.sha256(listed[0].read_bytes()).hexdigest()
+    return hashlib.sha256("\n".join(sorted(_sources(str(package)))).encode()).hexdigest()
 
 
 def _sources(folder: str) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
@@ -12,6 +14,7 @@ from hybridc.dialects.mlir.hybrid import HybridOp, location_of
 from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError
 from hybridc.ground.records import dataclass
+from hybridc.ir.facts import Fact, Needs
 from hybridc.ir.structured import arrays_of, handwritten_kernel
 from hybridc.ir.values import functions
 
@@ -21,6 +24,7 @@ class MarkKernels(ModulePass):
     """See the module's docstring."""
 
     name = "mark-kernels"
+    needs: ClassVar[Needs] = frozenset((Fact.HANDWRITTEN,))
 
     target: str = ""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 from xdsl.context import Context
@@ -26,6 +27,7 @@ from hybridc.dialects.scalar.table import OPERATIONS
 from hybridc.dtypes import STORED
 from hybridc.ground.records import dataclass
 from hybridc.ir.concatenated import RESHAPES
+from hybridc.ir.facts import Fact, Needs
 from hybridc.ir.kernels.kernel import Axes, Kernel, KernelOp, assembled
 from hybridc.ir.kernels.kernel_module import KernelModule, insert_before
 from hybridc.ir.structured import VIEWS, dtype_of, shape_of
@@ -43,6 +45,7 @@ class JoinEpilogues(ModulePass):
     """
 
     name = "join-epilogues"
+    needs: ClassVar[Needs] = frozenset((Fact.CONTRACTION,))
 
     bytes: int = 32
     registers: int = 16

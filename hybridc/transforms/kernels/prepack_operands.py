@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -23,6 +23,7 @@ from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.ground.records import dataclass
 from hybridc.ir.concatenated import part_of
 from hybridc.ir.costs import HIDE_PACKING
+from hybridc.ir.facts import Fact, Needs
 from hybridc.ir.kernels.body_builder import BodyBuilder, copying_body
 from hybridc.ir.kernels.kernel import Kernel, KernelOp, KernelValue, Read, ScalarBody, affine_read, assembled
 from hybridc.ir.kernels.kernel_module import KernelModule, insert_before
@@ -44,6 +45,7 @@ class PrepackOperands(ModulePass):
     """
 
     name = "prepack-operands"
+    needs: ClassVar[Needs] = frozenset((Fact.CONTRACTION,))
 
     bytes: int = 32
     registers: int = 16

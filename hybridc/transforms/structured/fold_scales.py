@@ -11,6 +11,7 @@ computed once, and again when a parameter changes. One addition is left of each 
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
+from typing import ClassVar
 
 import numpy as np
 from xdsl.context import Context
@@ -26,6 +27,7 @@ from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import FLOAT32
 from hybridc.ground.records import dataclass
+from hybridc.ir.facts import Fact, Needs
 from hybridc.ir.structured import affine_operands, dtype_of, loop_sizes, number_of, places_of, root, shape_of
 from hybridc.ir.structured_builder import Builder, Element, ScalarBuilder, Tensor
 from hybridc.ir.values import functions
@@ -37,6 +39,7 @@ class FoldScales(ModulePass):
     """See the module's docstring; views are folded already."""
 
     name = "fold-scales"
+    needs: ClassVar[Needs] = frozenset((Fact.CONTRACTION,))
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):

@@ -7,6 +7,7 @@ ops of their own, which fuse with the operands' producers.
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import arith
@@ -19,6 +20,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from hybridc.dialects.mlir.graph_notes import OPERATOR
 from hybridc.dtypes import wide
 from hybridc.ground.records import dataclass
+from hybridc.ir.facts import Fact, Needs
 from hybridc.ir.structured import affine_operands, dtype_of, loop_sizes, places_of, shape_of
 from hybridc.ir.structured_builder import Builder, signless
 from hybridc.ir.values import functions
@@ -32,6 +34,7 @@ class WidenContractions(ModulePass):
     """See the module's docstring."""
 
     name = "widen-contractions"
+    needs: ClassVar[Needs] = frozenset((Fact.CONTRACTION,))
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):

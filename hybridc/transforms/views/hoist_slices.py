@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import func, tensor
@@ -25,6 +25,7 @@ from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.mlir.new_op import new_op
 from hybridc.ground.records import dataclass
 from hybridc.ir.concatenated import RESHAPES, unshaped
+from hybridc.ir.facts import Fact, Needs
 from hybridc.ir.structured import shape_of
 from hybridc.ir.structured_builder import slice_properties
 from hybridc.ir.values import functions, volume
@@ -40,6 +41,7 @@ class HoistSlices(ModulePass):
     """See the module's docstring."""
 
     name = "hoist-slices"
+    needs: ClassVar[Needs] = frozenset((Fact.SLICE,))
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):

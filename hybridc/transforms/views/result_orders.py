@@ -28,6 +28,7 @@ from hybridc.ir.structured import (
     KNOW_PLACES,
     VIEWS,
     affine_operands,
+    is_loops,
     is_scaffold,
     loop_sizes,
     loops_of_extracts,
@@ -58,7 +59,7 @@ class OperandLoops:
 
 def operand_loops(op: Operation) -> OperandLoops | None:
     """The loops of an operation that can be split and reordered; None for other operations."""
-    if not isinstance(op, linalg.GenericOp | linalg.MatmulOp):
+    if not is_loops(op):
         return None
     start = op.outputs[0].owner
     if len(op.outputs) > 1 or not isinstance(start, Operation) or not is_scaffold(start):
