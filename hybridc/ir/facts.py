@@ -12,7 +12,6 @@ raises if one changes something. A pass that states nothing is always run.
 from __future__ import annotations
 
 import enum
-import functools
 from collections.abc import Iterator
 from typing import cast
 
@@ -127,8 +126,9 @@ _SLICES = frozenset((tensor.ExtractSliceOp, tensor.ConcatOp))
 _PLAIN = frozenset((arith.ConstantOp, tensor.EmptyOp, func.ReturnOp))
 
 
-@functools.cache
-def _facts_of_operator(kind: type[Operator]) -> tuple[Fact, ...]:
+_OF_METHODS = {"simplify": Fact.SIMPLIFIABLE, "decomposes": Fact.COMPOSITE, "kernel": Fact.HANDWRITTEN}
+
+
+def _facts_of_operator(kind: type[Operator]) -> list[Fact]:
     """The facts of an operator's class: those of its methods that are not the ones of all operators."""
-    methods = {Fact.SIMPLIFIABLE: "simplify", Fact.COMPOSITE: "decomposes", Fact.HANDWRITTEN: "kernel"}
-    return tuple([fact for fact, name in methods.items() if getattr(kind, name) is not getattr(Operator, name)])
+    return [fact for name, fact in _OF_METHODS.items() if getattr(kind, name) is not getattr(Operator, name)]

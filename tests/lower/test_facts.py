@@ -95,3 +95,28 @@ def test_a_pass_that_would_be_skipped_and_changes_something_is_an_error(monkeypa
     message = "^cse changes a module of which the facts say that it lacks a function with gradients to compute"
     with pytest.raises(VerifyError, match=message):
         pipeline.run(pipeline.GRAPH, module)
+
+
+@pytest.mark.parametrize("name", STRUCTURED)
+def test_skipped_passes_would_change_nothing(name, monkeypatch):
+    forward, array, _ = STRUCTURED[name]
+    monkeypatch.setattr(pipeline, "OPTIONS", dataclasses.replace(pipeline.OPTIONS, verify=True))
+    module = graph_of(forward, array)
+    pipeline.run(pipeline.GRAPH, module)
+    pipeline.run(pipeline.llvm_kernels(native_machine()), module)
+
+
+def test_skipped_passes_are_verified_with_symbolic_sizes_too(monkeypatch):
+    """Of which xDSL could not print or verify the module."""
+    net = Lambda(lambda F, x: F.LayerNorm(x, F.ones((6,)), F.zeros((6,))))
+    net.hybridize()
+    checked, check = [], pipeline._require_unchanged
+
+    def require(each, *given):
+        checked.append(each.name)
+        check(each, *given)
+
+    monkeypatch.setattr(pipeline, "OPTIONS", dataclasses.replace(pipeline.OPTIONS, verify=True))
+    monkeypatch.setattr(pipeline, "_require_unchanged", require)
+    net(mx.nd.array(X))
+    assert {*checked} >= {"winograd", "hoist-slices", "fuse-indexed-reads"}

@@ -16,8 +16,8 @@ def of_kinds(*kinds: type[T]) -> Callable[[object], TypeGuard[T]]:
     """A function: whether an object is an instance of one of these classes; it asks once for each type."""
     answers: dict[type[Any], bool] = {}
 
-    def is_one(found: object) -> TypeGuard[T]:
-        kind = type(found)
+    def is_one(asked: object) -> TypeGuard[T]:
+        kind = type(asked)
         answer = answers.get(kind)
         if answer is None:
             answer = answers[kind] = issubclass(kind, kinds)
