@@ -7,10 +7,11 @@ whether a dtype is floating-point, in which dtype it is computed, and what it is
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from hybridc.ground.records import dataclass
 
 DType = np.dtype[Any]
 

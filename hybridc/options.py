@@ -44,10 +44,10 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from hybridc.errors import OptionError
+from hybridc.ground.records import dataclass
 
 T = TypeVar("T")
 

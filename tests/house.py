@@ -147,7 +147,7 @@ MODULES_OF_MXNET |= {"contrib.py", "sampler.py", "sparse.py", "utils.py"}
 # Of mx.contrib.
 MODULES_OF_MXNET |= {"autograd.py", "ndarray.py"}
 # Folders whose names are MXNet's, or whose files have one idea each that nothing groups better.
-MOST_FILES = {"hybridc": 40, "hybridc.ground": 21, "hybridc.symbol": 20}
+MOST_FILES = {"hybridc": 40, "hybridc.ground": 22, "hybridc.symbol": 20}
 
 # The compiler: of its public functions each has a name of its own.
 COMPILER = ("compile", "dialects.mlir", "ir", "lower", "runtime", "trace", "transforms")
@@ -400,6 +400,21 @@ def root_logger_calls(known: Mapping[str, Path]) -> list[str]:
         for node in ast.walk(parsed(path)[1])
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in functions
         if isinstance(node.func.value, ast.Name) and node.func.value.id == "logging"
+    ]
+
+
+def slow_dataclasses(known: Mapping[str, Path]) -> list[str]:
+    """Modules that define dataclasses by the standard library, which takes longer, for no other reason than habit.
+
+    Those with slots are another class than the body's, and what starts a rank imports nothing of hybridc.
+    """
+    return [
+        name
+        for name, path in known.items()
+        for node in ast.walk(parsed(path)[1])
+        if isinstance(node, ast.ImportFrom) and node.module == "dataclasses"
+        if any(alias.name == "dataclass" for alias in node.names)
+        if "slots=True" not in parsed(path)[0] and name != "hybridc.communication.launched_rank"
     ]
 
 

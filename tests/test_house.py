@@ -90,6 +90,11 @@ def test_messages_leave_the_root_logger_to_the_program():
     assert not wrong, "call the method of logging.getLogger():\n" + "\n".join(wrong)
 
 
+def test_dataclasses_take_little_time_to_define():
+    wrong = house.slow_dataclasses(house.modules())
+    assert not wrong, "take dataclass from hybridc.ground.records:\n" + "\n".join(wrong)
+
+
 def test_attributes_are_read_and_written_as_notes():
     wrong = house.attributes_by_name(house.modules())
     assert not wrong, "use the note of this attribute, of which there is one:\n" + "\n".join(wrong)

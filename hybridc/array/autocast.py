@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from hybridc.dialects import operator_registry
 from hybridc.dialects.array.cast import AmpCast
 from hybridc.dtypes import FLOAT32
 from hybridc.ground.hooks import HOOKS
+from hybridc.ground.records import dataclass
 from hybridc.ground.state import STATE
 
 if TYPE_CHECKING:

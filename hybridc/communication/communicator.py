@@ -8,11 +8,12 @@ import math
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+from hybridc.ground.records import dataclass
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")

@@ -11,7 +11,6 @@ from __future__ import annotations
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,6 +19,7 @@ import numpy.typing as npt
 from hybridc.communication.communicator import Array, Communicator
 from hybridc.dtypes import ABSENT, BFLOAT16, FLOAT16, TYPES, is_float, wide
 from hybridc.errors import AttributeValueError, UnsupportedError
+from hybridc.ground.records import dataclass
 
 Owner = TypeVar("Owner", bound="ErrorFeedback | CompressedSum")
 

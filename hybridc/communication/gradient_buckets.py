@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy.typing as npt
 from hybridc.communication.communicator import Array, Begun, Collective, Communicator, begin, part_of
 from hybridc.communication.compression import CompressedSum, Residuals, Rounding
 from hybridc.ground.buffers import ALIGNMENT
+from hybridc.ground.records import dataclass
 
 # Bytes of the first bucket of a dtype, and of those after it; as in PyTorch's DistributedDataParallel.
 FIRST_BYTES, BYTES = 1 << 20, 25 << 20

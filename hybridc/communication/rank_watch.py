@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -37,6 +37,7 @@ from hybridc.communication.links import (
     unpacked,
 )
 from hybridc.ground.limits import required_thread, thread
+from hybridc.ground.records import dataclass
 
 _TOKEN = 16  # bytes by which rank 0 knows that a connection is of this program
 _PATIENCE = 3 * BEAT  # for a rank that fails, or that is to end

@@ -16,13 +16,13 @@ import platform
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from hybridc.compile.trace_key import GRAPH, made_for
 from hybridc.errors import CompiledFileError
+from hybridc.ground.records import dataclass
 from hybridc.ground.serialize import from_bytes, to_bytes
 from hybridc.ground.store import EntrySet, adopt, collecting, source_version
 from hybridc.ground.whole_files import write_whole

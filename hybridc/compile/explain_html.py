@@ -8,7 +8,7 @@ Elements that belong together have the same word in ``data-k``, and are highligh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from html import escape
 from typing import Any
 
@@ -24,6 +24,7 @@ from hybridc.dialects.mlir.hybrid import hybrid_element_dtype, locations_of
 from hybridc.dialects.mlir.hybrid_rt import ArenaOp, CopyOp, LaunchOp, ViewOp, aliased
 from hybridc.dialects.operator import Movement, Operator
 from hybridc.ground.location import Location
+from hybridc.ground.records import dataclass
 from hybridc.ir.kernels.kernel import Kernel
 from hybridc.ir.kernels.kernel_module import KernelFunction
 from hybridc.ir.kernels.kernel_notes import INPLACE, THREADS

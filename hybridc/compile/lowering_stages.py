@@ -6,7 +6,6 @@ Importing this imports the compiler's passes.
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -19,6 +18,7 @@ from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.targets import Planning, Target, target_named
 from hybridc.dialects.mlir.graph_notes import DONATED, HEADS, SAVED
 from hybridc.ground import debug
+from hybridc.ground.records import dataclass
 from hybridc.ir.planned import Program
 from hybridc.ir.structured import kernels
 from hybridc.ir.values import byte_size, functions

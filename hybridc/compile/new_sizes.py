@@ -14,13 +14,14 @@ import dataclasses
 import os
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, cast
 
 from hybridc.compile.lowering_stages import Formed
 from hybridc.compile.trace_key import without_sizes
 from hybridc.errors import CustomOpError, VerifyError
 from hybridc.ground.locks import ForkLock
+from hybridc.ground.records import dataclass
 from hybridc.ground.serialize import NotWritable
 from hybridc.ground.sizes import NotSymbolic, Sizes, is_size
 from hybridc.lower.llvm.native_source import NativeSource

@@ -19,10 +19,11 @@ from hybridc.dialects.mlir.arith import Arith
 from hybridc.dialects.mlir.hybrid import dialects
 from hybridc.dialects.mlir.hybrid_rt import HybridRt
 from hybridc.dialects.mlir.tensor import Tensor
-from hybridc.errors import AttributeValueError
+from hybridc.errors import AttributeValueError, VerifyError
 from hybridc.ground import debug
 from hybridc.ground.events import recorded
 from hybridc.ground.whole_files import write_whole
+from hybridc.ir.facts import Facts, needs_of
 from hybridc.options import OPTIONS
 from hybridc.subgraph.partition_graph import PartitionGraph
 from hybridc.transforms.code.choose_code import ChooseCode
@@ -208,7 +209,7 @@ def run(
     after: Sequence[ModulePass] = (),
     is_symbolic: bool = False,
 ) -> None:
-    """Run passes on a module; verify, dump or print after each as the options say.
+    """Run passes on a module, those that its facts suit; verify, dump or print after each as the options say.
 
     ``after`` are the passes that were run before it on the same level. A module with symbolic sizes is verified once
     these are put in place: xDSL's verifiers want integers.
@@ -217,13 +218,18 @@ def run(
     ctx = Context()
     verifier = _verifier(module, after) if OPTIONS.verify and not is_symbolic else None
     seconds: list[tuple[str, float]] = []
+    facts = Facts(module)
     for position, module_pass in enumerate(passes, len(after)):
         if isinstance(module_pass, VerifyPlan) and not (OPTIONS.verify or OPTIONS.verify_plan):
             continue
-        start = time.perf_counter()
-        with recorded("compile", module_pass.name, module=name):
-            module_pass.apply(ctx, module)
-        seconds.append((module_pass.name, time.perf_counter() - start))
+        if facts.suit(needs_of(module_pass)):
+            start = time.perf_counter()
+            with recorded("compile", module_pass.name, module=name):
+                module_pass.apply(ctx, module)
+            seconds.append((module_pass.name, time.perf_counter() - start))
+            facts.follow(module_pass)
+        elif OPTIONS.verify:
+            _require_unchanged(module_pass, ctx, module)
         if verifier is not None:
             verifier.verify(module_pass.name)
         if OPTIONS.dump:
@@ -232,6 +238,15 @@ def run(
             debug.show(f"{name}.{position:02}-{module_pass.name}", str(module))
     if OPTIONS.time:
         debug.show_times(f"{name}, time of each {'further ' * bool(after)}pass", seconds)
+
+
+def _require_unchanged(module_pass: ModulePass, ctx: Context, module: ModuleOp) -> None:
+    """Raise unless a pass that would have been skipped changes nothing."""
+    before = module.clone()
+    module_pass.apply(ctx, module)
+    if not module.is_structurally_equivalent(before):
+        missing = ", ".join(sorted(fact.value for fact in needs_of(module_pass)))
+        raise VerifyError(f"{module_pass.name} changes a module of which the facts say that it lacks {missing}")
 
 
 def _verifier(module: ModuleOp, passes: Sequence[ModulePass]) -> Verifier:

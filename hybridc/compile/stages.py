@@ -9,13 +9,13 @@ The first one, the trace, is here. It imports the compiler and the further ones
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hybridc.compile.collector import collector_at_rest
 from hybridc.compile.long_compilation import reported_if_long
 from hybridc.ground.cached import cached_property
 from hybridc.ground.events import recorded
+from hybridc.ground.records import dataclass
 from hybridc.trace.tracer import Trace, trace_call
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -12,6 +12,7 @@ from xdsl.passes import ModulePass
 
 from hybridc.compile import pipeline
 from hybridc.errors import UnsupportedError
+from hybridc.ground.records import dataclass
 from hybridc.options import OPTIONS
 from hybridc.runtime.executable import PythonExecutable
 from hybridc.transforms.code.kernel_cache import KernelCache

@@ -11,13 +11,13 @@ import importlib.util
 import os
 import sys
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hybridc.compile.definitions import Definitions, changed_operators
 from hybridc.ground.machine import machine
+from hybridc.ground.records import dataclass
 from hybridc.ground.serialize import NotWritable, dtype_name, without_integers
 from hybridc.ground.store import compiler_version
 from hybridc.lower.llvm.codegen import native_function as codegen

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.trace_key import key_of, made_for, target_of
 from hybridc.ground.events import RECORDER, recorded
+from hybridc.ground.records import dataclass
 from hybridc.ground.serialize import NotWritable
 from hybridc.ground.store import is_adopted, keep, kept
 from hybridc.ir.planned import PlannedProgram

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from hybridc.dialects.scalar.table import STEPS
 from hybridc.errors import MXNetError, UnsupportedError
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.nesting import as_list
+from hybridc.ground.records import dataclass
 from hybridc.ground.state import STATE
 
 if TYPE_CHECKING:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import AttributeValueError
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import Size
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from hybridc.dialects.operator_registry import called_later
+from hybridc.ground.records import dataclass
 
 if TYPE_CHECKING:
     from hybridc.dialects.operator_attribute import Attribute

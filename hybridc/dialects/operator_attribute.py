@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
 from hybridc.dtypes import ABSENT, DType
 from hybridc.errors import AttributeValueError, DTypeNameError, MXNetError, UnsupportedError
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import is_size
 
 

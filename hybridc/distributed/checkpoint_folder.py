@@ -15,13 +15,14 @@ import json
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
 from hybridc.distributed.shard_file import DamagedError, ShardEntry, verify_shard
 from hybridc.errors import MXNetError
 from hybridc.ground import __version__
+from hybridc.ground.records import dataclass
 from hybridc.ground.whole_files import PARTIAL, sync_folder, write_whole
 
 _FORMAT = "hybridc.checkpoint"

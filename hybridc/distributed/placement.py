@@ -10,13 +10,13 @@ from __future__ import annotations
 import hashlib
 import heapq
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hybridc.communication import Communicator
+from hybridc.ground.records import dataclass
 
 Array = npt.NDArray[Any]
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hybridc.ground.records import dataclass
 from hybridc.ground.whole_files import replacing
 
 Array = npt.NDArray[Any]

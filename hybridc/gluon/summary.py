@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from hybridc.ground.records import dataclass
 
 if TYPE_CHECKING:
     from hybridc.gluon.hybrid_block import Block

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from hybridc.ground.quoting import one_line
+from hybridc.ground.records import dataclass
 
 _PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 # Python's standard library, and installed packages: only frames of the former are skipped.

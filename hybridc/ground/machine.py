@@ -22,11 +22,12 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import astuple, dataclass, field, fields, replace
+from dataclasses import astuple, field, fields, replace
 from pathlib import Path
 
 import numpy as np
 
+from hybridc.ground.records import dataclass
 from hybridc.options import OPTIONS
 
 
@@ -166,8 +167,8 @@ def described() -> Machine:
 
 def _processor() -> str:
     """The processor's name, as people know it."""
-    with suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+    with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:  # read to that line
+        for line in lines:
             name, _, value = line.partition(":")
             if name.strip() == "model name":
                 return value.strip()

@@ -19,13 +19,13 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from hybridc.dtypes import kind_of
 from hybridc.ground.nesting import as_list
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import Size
 
 T = TypeVar("T")

@@ -22,10 +22,10 @@ import stat
 import warnings
 import weakref
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from hybridc.ground.records import dataclass
 from hybridc.ground.serialize import from_bytes, to_bytes
 from hybridc.ground.whole_files import PARTIAL, remove_abandoned, write_whole
 from hybridc.options import OPTIONS
@@ -359,9 +359,20 @@ def _collect(key: str, data: bytes, made_for: str) -> None:
 
 @functools.cache
 def compiler_version() -> str:
-    """A hash of name, size and time of each source file of the compiler."""
-    root = str(Path(__file__).parents[1])
-    found = [f"{path} {size} {time}" for path, size, time in _sources(root)]
+    """A hash of the compiler's source files."""
+    return version_of(Path(__file__).parents[1])
+
+
+def version_of(package: Path) -> str:
+    """A hash of a package's source files.
+
+    That of the list of files with their hashes which an installer leaves beside a package; where there is none, as in a
+    checkout, of name, size and time of each file, which takes longer.
+    """
+    listed = sorted(package.parent.glob(f"{package.name}-*.dist-info/RECORD"))
+    if len(listed) == 1:
+        return hashlib.sha256(listed[0].read_bytes()).hexdigest()
+    found = [f"{path} {size} {time}" for path, size, time in _sources(str(package))]
     return hashlib.sha256("\n".join(sorted(found)).encode()).hexdigest()
 
 

@@ -26,7 +26,6 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +34,7 @@ from numpy.typing import NDArray
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import exact_integers, is_float
 from hybridc.ground.cached import cached_property
+from hybridc.ground.records import dataclass
 from hybridc.ir.contraction_shape import multiplied
 from hybridc.ir.kernels.kernel import (
     CONSTANT,

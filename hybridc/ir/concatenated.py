@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import MutableMapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from xdsl.dialects import func, tensor
@@ -17,19 +16,22 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue, Use
 
+from hybridc.dialects.mlir.kinds import of_kinds
 from hybridc.dialects.operator_attribute import Shape
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import row_major
 from hybridc.ir.structured import VIEWS, groups_of, shape_of
 from hybridc.ir.values import functions
 
 # Views that reshape their operand.
 RESHAPES = (tensor.CollapseShapeOp, tensor.ExpandShapeOp)
+is_reshape = of_kinds(*RESHAPES)
 
 
 def unshaped(value: SSAValue) -> SSAValue:
     """The value under reshapes."""
-    while isinstance(value.owner, RESHAPES):
-        value = value.owner.operands[0]
+    while is_reshape(owner := value.owner):
+        value = owner.operands[0]
     return value
 
 
@@ -73,7 +75,7 @@ def _joined_at(value: SSAValue) -> tuple[Use, tuple[Operation, ...]] | None:
     for use in value.uses:
         if isinstance(op := use.operation, tensor.ConcatOp):
             return use, ()
-        if isinstance(op, RESHAPES) and (joined := _joined_at(op.results[0])) is not None:
+        if is_reshape(op) and (joined := _joined_at(op.results[0])) is not None:
             return joined[0], (op, *joined[1])
     return None
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from hybridc.dialects.operator_attribute import DType
 from hybridc.dtypes import TYPES
 from hybridc.ground.machine import Machine
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import row_major
 from hybridc.ir.costs import matmul_time
 from hybridc.ir.kernels.kernel import BodyOp, BodyValue, Kernel, KernelOp, Matrix, Read

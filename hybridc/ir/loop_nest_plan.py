@@ -10,12 +10,13 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.scalar.table import OperationCost
 from hybridc.ground.machine import SQUARE
+from hybridc.ground.records import dataclass
 from hybridc.ir.costs import RECOMPUTED, operation_cost
 from hybridc.ir.kernels.kernel import Axes, Kernel, KernelOp, KernelValue, LoopNest, Read
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from hybridc.ground.records import dataclass
 from hybridc.ir.kernels.kernel import (
     BodyValue,
     KernelOp,

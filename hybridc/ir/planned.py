@@ -12,7 +12,7 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -25,6 +25,7 @@ from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import DType
 from hybridc.ground.buffers import ALIGNMENT
 from hybridc.ground.events import RECORDER, now
+from hybridc.ground.records import dataclass
 from hybridc.ground.serialize import NOT_SERIALISED, NotWritable, read, register_form, register_value, written
 from hybridc.ground.sizes import row_major
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Generator, Iterable, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -29,6 +29,7 @@ from xdsl.ir.affine import AffineBinaryOpExpr, AffineConstantExpr, AffineExpr, A
 from hybridc.dialects.body import Body
 from hybridc.dialects.mlir.hybrid import HandleAttr
 from hybridc.dialects.mlir.integer_array import integer_array, integers_of
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import Sizes, is_size
 from hybridc.ir.kernels.kernel import Axes, Kernel
 from hybridc.ir.kernels.kernel_module import KernelFunction, kernel_functions

@@ -49,6 +49,7 @@ from hybridc.dialects.mlir.graph_notes import (
     UPDATES,
 )
 from hybridc.dialects.mlir.integer_array import integers_of
+from hybridc.dialects.mlir.kinds import of_kinds
 from hybridc.dialects.operator import Operator
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import DType
@@ -59,6 +60,8 @@ from hybridc.ground.sizes import AffineIndex
 # Views: operations that show their first operand's memory in another shape or order.
 KNOW_PLACES = (linalg.IndexOp.name, tensor.ExtractOp.name)  # loops of a body with one of these are not split
 VIEWS = (tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ExtractSliceOp, linalg.TransposeOp)
+is_view_op = of_kinds(*VIEWS)
+is_loops = of_kinds(linalg.GenericOp, linalg.MatmulOp)
 
 
 def shape_of(value: SSAValue) -> Shape:
@@ -237,8 +240,8 @@ def byte_count(value: SSAValue) -> int:
 
 def root(value: SSAValue) -> SSAValue:
     """The value at the end of a chain of views, which owns the memory."""
-    while isinstance(value.owner, VIEWS):
-        value = value.owner.operands[0]
+    while is_view_op(owner := value.owner):
+        value = owner.operands[0]
     return value
 
 

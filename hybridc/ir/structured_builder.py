@@ -20,7 +20,7 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import Any, Generic, cast
 
@@ -59,6 +59,7 @@ from hybridc.dialects.scalar import Arithmetic, loop_dtypes, number_like
 from hybridc.dialects.scalar.table import ITSELF, STEPS, ScalarOperation
 from hybridc.dtypes import FLOAT32, STORED, TYPES, WIDE, DType, computed, is_float, wide
 from hybridc.errors import UnsupportedError
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import Place, Size, is_size
 from hybridc.ir.scalars import neutral
 from hybridc.ir.structured import element_dtype, note_dtype

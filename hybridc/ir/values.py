@@ -12,6 +12,7 @@ from xdsl.ir import Operation, SSAValue
 
 from hybridc.dialects.mlir.graph_notes import OUTPUTS
 from hybridc.dialects.mlir.hybrid import HybridOp, hybrid_dtype, hybrid_element_dtype, hybrid_shape
+from hybridc.dialects.mlir.kinds import of_kinds
 from hybridc.dialects.operator import Movement
 
 
@@ -28,9 +29,12 @@ def is_constant(op: HybridOp) -> bool:
     return len(op.results) == 1 and constant_value(op.results[0]) is not None
 
 
+is_function = of_kinds(func.FuncOp)
+
+
 def functions(module: ModuleOp) -> list[func.FuncOp]:
     """The functions of a module, in order."""
-    return [op for op in module.ops if isinstance(op, func.FuncOp)]
+    return [op for op in module.regions[0].block.ops if is_function(op)]
 
 
 def new_name(wanted: str, names: set[str]) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from hybridc.ground.records import dataclass
 
 USAGE = (
     "usage: python -m hybridc launch -n RANKS [--hosts A:4,B:4] [--restarts R] [--timeout SECONDS] "

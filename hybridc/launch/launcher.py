@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -23,6 +23,7 @@ from hybridc.communication import launched_rank
 from hybridc.communication.links import BACKLOG, BEAT, LOOPBACK, Door, addresses, packed, unpacked
 from hybridc.communication.rank_watch import STATUS
 from hybridc.ground.debug import say
+from hybridc.ground.records import dataclass
 from hybridc.launch import mpiexec, rank_process, rank_program
 from hybridc.launch.launch_options import HELP, LaunchError, LaunchOptions, parsed
 from hybridc.launch.local_ranks import LocalRanks

@@ -7,9 +7,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from hybridc.ground.records import dataclass
 from hybridc.launch.launch_options import LaunchError
 
 _NAMES = ("mpiexec", "mpirun")

@@ -10,7 +10,6 @@ import ctypes
 import functools
 from collections.abc import Sequence
 from ctypes import POINTER, byref, c_char_p, c_int, c_void_p
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from hybridc.errors import MXNetError
 from hybridc.ground import MXNET_VERSION
 from hybridc.ground.cached import cached_property
 from hybridc.ground.locks import ForkLock
+from hybridc.ground.records import dataclass
 from hybridc.library.extension_compile import shim
 
 ABI = 11  # MX_LIBRARY_VERSION of MXNet's lib_api.h

@@ -15,13 +15,13 @@ from ctypes import (
     c_void_p,
     cast,
 )
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from hybridc.dialects.operator import Array
 from hybridc.errors import MXNetError
+from hybridc.ground.records import dataclass
 from hybridc.library.extension import ExtensionLibrary
 from hybridc.library.extension_call import DTYPES, strings, type_code
 

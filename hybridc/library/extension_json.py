@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects import func
@@ -14,6 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from hybridc.dialects import operator_registry
 from hybridc.dialects.mlir.hybrid import HybridOp, hybrid_dtype, hybrid_shape
 from hybridc.dialects.operator_attribute import DType, Shape
+from hybridc.ground.records import dataclass
 from hybridc.library.extension_call import CODES
 from hybridc.symbol.json import to_json
 from hybridc.symbol.symbol_to_graph import FunctionNodes

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
@@ -32,6 +31,7 @@ from hybridc.errors import (
 )
 from hybridc.ground.location import user_location
 from hybridc.ground.nesting import Structure, as_list, flatten, regroup
+from hybridc.ground.records import dataclass
 from hybridc.ground.state import STATE
 from hybridc.trace.nested_trace import NestedTrace
 from hybridc.trace.traced import Symbol, TracedSymbol

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,6 +26,7 @@ import numpy as np
 from hybridc.array.functions import function
 from hybridc.context import Context, cpu
 from hybridc.dialects.updates.update import limited as limited
+from hybridc.ground.records import dataclass
 from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.tracer import Trace
 

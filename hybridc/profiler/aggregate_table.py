@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from hybridc.ground.events import CounterValue, Mark, RecordedSpan
+from hybridc.ground.records import dataclass
 
 # Nanoseconds of a millisecond, bytes of a kilobyte as MXNet prints it.
 _MILLISECOND, _KILOBYTE = 1_000_000, 1000

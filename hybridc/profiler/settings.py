@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 from hybridc.errors import AttributeValueError
+from hybridc.ground.records import dataclass
 
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 

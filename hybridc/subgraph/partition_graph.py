@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,7 @@ from hybridc.dialects.mlir.graph_notes import SYMBOL, TRAINING
 from hybridc.dialects.mlir.hybrid import HybridOp, hybrid_dtype, hybrid_shape, location_of, tensor_type
 from hybridc.dialects.stateful import CELL
 from hybridc.errors import MXNetError
+from hybridc.ground.records import dataclass
 from hybridc.ir.values import functions, hybrid_ops, is_constant
 from hybridc.subgraph import Part, Partitioner, backend_steps, partitioner
 from hybridc.subgraph.subgraph_operator import Subgraph

@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
 from hybridc import name as naming
@@ -22,6 +22,7 @@ from hybridc.ground import MXNET_VERSION
 from hybridc.ground.absent import why_lacking
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.nesting import as_list
+from hybridc.ground.records import dataclass
 from hybridc.ground.state import inside_rule
 from hybridc.symbol.graph import Entry, SymbolNode, topological
 from hybridc.symbol.loop_files import LOOPS, read_loop

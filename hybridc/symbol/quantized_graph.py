@@ -6,7 +6,7 @@ Which operators are quantized, and how, says :data:`_MADE`; everything else gets
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from hybridc.dialects.array.joining import Concat
@@ -19,6 +19,7 @@ from hybridc.dialects.nn.pooling import Pooling
 from hybridc.dialects.operator import Operator
 from hybridc.dialects.quantized import layers
 from hybridc.dialects.quantized.quantize import Dequantize, QuantizeV2, Requantize
+from hybridc.ground.records import dataclass
 from hybridc.nd.storage import TYPE_FLAGS
 from hybridc.symbol import graph
 from hybridc.symbol.graph import Entry, SymbolNode

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from hybridc.dialects.mlir.hybrid import HybridOp, location_of, open_type, tenso
 from hybridc.dialects.operator import Operator
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import MXNetError
+from hybridc.ground.records import dataclass
 from hybridc.ir.values import functions, result_count
 from hybridc.subgraph.subgraph_operator import Subgraph
 from hybridc.symbol import graph

@@ -14,7 +14,6 @@ import difflib
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import IO
 
 from xdsl.context import Context
@@ -39,6 +38,7 @@ from hybridc.dialects.mlir.hybrid import dialects
 from hybridc.dialects.mlir.hybrid_rt import HybridRt
 from hybridc.dialects.mlir.tensor import Tensor
 from hybridc.errors import AttributeValueError, MXNetError
+from hybridc.ground.records import dataclass
 from hybridc.ir.kernels.kernel_module import kernel_functions, recognise_kernels
 from hybridc.ir.kernels.kernel_notes import STRIDED
 from hybridc.ir.values import functions

@@ -13,13 +13,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hybridc.errors import UnsupportedError
+from hybridc.ground.records import dataclass
 from hybridc.lower.triton.triton_function import Config, TritonFunction
 from hybridc.runtime.devices.nvidia.compiled import DIVISIBLE, compiled
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from hybridc.dialects.body import Body, BodyStep
 from hybridc.dialects.control.loop import ForLoop
 from hybridc.dialects.math.contraction import Product
 from hybridc.dialects.operator import Elementwise, Movement, Opaque
+from hybridc.ground.records import dataclass
 from hybridc.options import OPTIONS
 from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.tracer import Trace, TraceNode, live_nodes

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import hybridc
-from hybridc.ground.store import Store
+from hybridc.ground.store import Store, version_of
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -363,7 +363,7 @@ def test_many_processes_write_the_same_entry(folder):
 
 _FULL = """
 import resource, signal, warnings
-from hybridc.ground.store import Store
+from hybridc.ground.store import Store, version_of
 store = Store({folder!r})
 store.put("small", b"x")
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -383,7 +383,7 @@ def test_a_full_disk_costs_the_cache_only(folder):
 
 _READ_ONLY = """
 import os, warnings
-from hybridc.ground.store import Store
+from hybridc.ground.store import Store, version_of
 os.setuid(65534)
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
@@ -447,3 +447,19 @@ def test_sources_are_files_for_people(folder):
     assert store.put_source("name", "x = 2\n") != path
     store.clear()
     assert not files(folder)
+
+
+def test_an_installed_package_is_known_by_its_list_of_files(tmp_path):
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "code.py").write_text("x = 1\n")
+    scanned = version_of(package)
+    (package / "code.py").write_text("x = 12\n")
+    assert version_of(package) != scanned
+    listed = tmp_path / "package-1.0.dist-info" / "RECORD"
+    listed.parent.mkdir()
+    listed.write_text("package/code.py,sha256=a,6\n")
+    installed = version_of(package)
+    assert installed == version_of(package)
+    listed.write_text("package/code.py,sha256=b,6\n")
+    assert version_of(package) != installed

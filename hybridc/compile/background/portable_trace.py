@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +12,7 @@ from hybridc.compile.stages import Traced
 from hybridc.dialects.body import Body, BodyStep
 from hybridc.dialects.operator import Operator
 from hybridc.ground.location import Location
+from hybridc.ground.records import dataclass
 from hybridc.ground.serialize import NotWritable
 from hybridc.trace.tracer import Trace, TraceNode
 

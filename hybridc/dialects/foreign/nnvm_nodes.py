@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from hybridc.dialects import operator_registry
 from hybridc.dialects.operator import Operator
 from hybridc.errors import ArgumentTypeError
+from hybridc.ground.records import dataclass
 
 # Requests for an output: do nothing, write, write in place of an input, add.
 kNullOp, kWriteTo, kWriteInplace, kAddTo = "null", "write", "inplace", "add"

@@ -8,13 +8,13 @@ So there are no conflicting writes, and sums do not depend on the number of thre
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hybridc.dialects.handwritten import ArraySpec, Kernel, LoopKernel, TritonKernel
 from hybridc.dialects.movement import bounded_index
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.machine import machine
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import value_of
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from hybridc.dialects.handwritten import ArraySpec, Kernel, LoopKernel
 from hybridc.ground.machine import machine
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import value_of
 
 # The logarithm of probabilities that are 0; finite, so that differences of two are defined.

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from hybridc.dialects.handwritten import ArraySpec, Kernel, LoopKernel
 from hybridc.ground.machine import machine
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import value_of
 
 INT64, FLOAT64 = np.dtype("int64"), np.dtype("float64")

@@ -6,7 +6,6 @@ import functools
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from hybridc.dialects.operator import Bad, Contraction, Sample, attribute, regis
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import HALVES
 from hybridc.errors import AttributeValueError, ShapeError, UnsupportedError
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import AffineIndex, Place
 
 # Bytes of an operand that an eager contraction spreads over all loops, with elements repeated where windows overlap.

@@ -198,20 +198,20 @@ def to_attribute(value: Any, kind: str) -> Attribute:
 
 def from_attribute(attribute: Attribute) -> Any:
     """The Python value of an IR attribute."""
-    match attribute:
-        case NoneType():
-            return None
-        case IntegerAttr():
-            return bool(attribute.value.data) if attribute.type == i1 else attribute.value.data
-        case FloatAttr() | StringAttr() | HandleAttr():
-            return attribute.value.data if isinstance(attribute, FloatAttr) else attribute.data
-        case DenseArrayBase():
-            array = cast(DenseArrayBase[Any], attribute)
-            return integers_of(array) if array.elt_type == i64 else tuple(array.get_values())
-        case ArrayAttr():
-            return tuple(from_attribute(a) for a in attribute.data)
-        case _:
-            return _DTYPES[attribute]
+    kind, known = type(attribute), cast(Any, attribute)  # these classes have no others below them
+    if kind is NoneType:
+        return None
+    if kind is IntegerAttr:
+        return bool(known.value.data) if known.type == i1 else known.value.data
+    if kind is FloatAttr:
+        return known.value.data
+    if kind is StringAttr or kind is HandleAttr:
+        return known.data
+    if kind is DenseArrayBase:
+        return integers_of(known) if known.elt_type == i64 else tuple(known.get_values())
+    if kind is ArrayAttr:
+        return tuple([from_attribute(part) for part in known.data])
+    return _DTYPES[attribute]
 
 
 # --- operations -------------------------------------------------------------------------------------------

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, IntegerAttr, StringAttr, UnitAttr, i64
 from xdsl.ir import Attribute, Operation
 
 from hybridc.dialects.mlir.integer_array import integer_array, integers_of
+from hybridc.ground.records import dataclass
 
 T = TypeVar("T")
 Integers = tuple[int, ...]

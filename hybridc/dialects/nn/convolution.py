@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from hybridc.dialects.operator import Bad, Composite, Sample, attribute, invoke_
 from hybridc.dialects.operator_attribute import Axes, Shape
 from hybridc.dtypes import HALVES
 from hybridc.errors import AttributeValueError, ShapeError
+from hybridc.ground.records import dataclass
 
 LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 Names = tuple[str, ...]

@@ -17,7 +17,7 @@ import difflib
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
@@ -28,6 +28,7 @@ from hybridc.dialects.error_context import defined, raise_in_context
 from hybridc.dialects.scalar.table import STEPS
 from hybridc.dtypes import wide
 from hybridc.errors import CustomOpError, TraceError
+from hybridc.ground.records import dataclass
 
 BOOL = np.dtype(bool)
 

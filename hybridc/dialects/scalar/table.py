@@ -8,9 +8,11 @@ Nothing is imported here but Python's own: texts name functions of NumPy, and th
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 from enum import Enum, auto
 from typing import Any
+
+from hybridc.ground.records import dataclass
 
 
 class OperationCost(Enum):

@@ -11,7 +11,6 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy as np
 from hybridc.communication.gradient_buckets import grouped
 from hybridc.dtypes import wide
 from hybridc.ground.hooks import HOOKS
+from hybridc.ground.records import dataclass
 from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.tracer import Trace
 

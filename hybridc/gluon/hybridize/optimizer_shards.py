@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy as np
 from hybridc.array.ndarray import NDArray, values_of
 from hybridc.communication import Communicator
 from hybridc.communication.gradient_buckets import grouped
+from hybridc.ground.records import dataclass
 
 
 @dataclass

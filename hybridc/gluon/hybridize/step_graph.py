@@ -10,7 +10,7 @@ import hashlib
 import operator
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from hybridc.gluon.training.fresh_gradients import raise_stale
 from hybridc.ground.debug import compiling, timed
 from hybridc.ground.locks import UPDATES
 from hybridc.ground.nesting import as_list
+from hybridc.ground.records import dataclass
 from hybridc.ground.watches import all_written
 from hybridc.optimizer.binding import Fill, Known, Row, kind_of, overlap, states_of
 from hybridc.optimizer.compiled_update import UpdateTracer

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, cast
 
 import numpy as np
 
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import element_kind
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import Place
 from hybridc.ir.costs import PARTS, WORTH_READING
 from hybridc.ir.kernels.kernel import (

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal, NamedTuple, TypeGuard
 
 import numpy as np
@@ -21,6 +21,7 @@ from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import DType, element_kind
 from hybridc.ground.cached import cached_property
 from hybridc.ground.location import Location
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import AffineIndex, Place
 from hybridc.ir.scalars import Number, constant_as
 

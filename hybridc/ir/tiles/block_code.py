@@ -7,9 +7,9 @@ a number for an argument, ``y`` for a result, ``w`` for local memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hybridc.dialects.operator_attribute import DType, Shape
+from hybridc.ground.records import dataclass
 from hybridc.ir.kernels.kernel import Kernel
 from hybridc.ir.library_matmul import LibraryMatmul
 from hybridc.ir.scalars import Number

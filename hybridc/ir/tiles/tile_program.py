@@ -116,10 +116,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, dataclass_transform
 
 from hybridc.dtypes import DType
+from hybridc.ground.records import dataclass
 from hybridc.ir.tiles.tile_text import FORMS, Form, Template, sequence
 
 Axes = tuple[int, ...]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hybridc.dtypes import NARROW
 from hybridc.errors import VerifyError
+from hybridc.ground.records import dataclass
 from hybridc.ir.scalars import CASTS
 from hybridc.ir.tiles import tile_program as tiles
 from hybridc.ir.tiles.tile_program import LOOPS, Statement, TileProgram, TileSweep, addresses_of, on_of, operands_of

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import zip_longest
 from typing import Any
+
+from hybridc.ground.records import dataclass
 
 _FLAG = re.compile(r"\( (\w+)\)\?")
 _PLACE = re.compile(r"\{(.*?)\}")

@@ -10,9 +10,10 @@ import hashlib
 import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from hybridc.ground.records import dataclass
 from hybridc.ground.serialize import NOT_SERIALISED
 from hybridc.ir.planned import InnerSteps, NativeRegion, Position, SlotCopy, StepLoop
 from hybridc.lower.llvm.codegen import native_function as codegen

@@ -6,9 +6,10 @@ Nothing here needs the compiler.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from hybridc.ground.records import dataclass
 from hybridc.ground.serialize import NOT_SERIALISED
 from hybridc.ir.planned import HostCall, NativePlan, NativeRegion, PlannedProgram
 from hybridc.lower.llvm.codegen import native_function as codegen

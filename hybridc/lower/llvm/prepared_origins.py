@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import BlockArgument, SSAValue
 
 from hybridc.dialects.mlir.hybrid_rt import AliasOp, ConstantOp, LaunchOp
+from hybridc.ground.records import dataclass
 from hybridc.ir.planned import NativeRegion, Position, SlotView
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ costs no more than other numbers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import frexp
 
 from xdsl.dialects import arith
@@ -15,6 +14,7 @@ from xdsl.ir import Attribute
 
 from hybridc.dialects.mlir.hybrid import FLOATS, SIGNLESS
 from hybridc.dtypes import FLOAT16, TYPES, ElementType
+from hybridc.ground.records import dataclass
 from hybridc.lower.mathlib.value import SINGLE, Value, select
 
 _HALF, _SHORT = TYPES[FLOAT16], IntegerType(16)

@@ -8,8 +8,8 @@ product rounds it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+from hybridc.ground.records import dataclass
 from hybridc.lower.mathlib import coefficients as table
 from hybridc.lower.mathlib.value import (
     SINGLE,

@@ -12,7 +12,6 @@ import functools
 import math as numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -22,6 +21,7 @@ from xdsl.ir import Attribute, Operation
 
 from hybridc.dialects.scalar import Arithmetic
 from hybridc.dialects.scalar.table import STEPS
+from hybridc.ground.records import dataclass
 from hybridc.ir.structured_builder import operation_class, operation_properties
 
 _PLAIN: dict[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr("none")}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import keyword
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,7 @@ from hybridc.dtypes import kind_of
 from hybridc.ground.buffers import SMALLEST
 from hybridc.ground.location import Location
 from hybridc.ground.quoting import one_line, required_name
+from hybridc.ground.records import dataclass
 from hybridc.ir.kernels.kernel_module import KernelFunction
 from hybridc.ir.kernels.kernel_notes import STRIDED
 from hybridc.ir.planned import Program

@@ -5,9 +5,10 @@ Nothing here needs the compiler.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
+from hybridc.ground.records import dataclass
 from hybridc.ground.serialize import NOT_SERIALISED
 from hybridc.ir.library_matmul import LibraryMatmul
 from hybridc.ir.planned import HostCall, PlannedProgram, Position

@@ -9,12 +9,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
 
 import numpy as np
 
 from hybridc.dtypes import DType
 from hybridc.errors import UnsupportedError
+from hybridc.ground.records import dataclass
 from hybridc.ir.scalars import constant_as, neutral_of
 from hybridc.ir.structured_builder import kind_dtype
 from hybridc.ir.tiles.tile_program import (

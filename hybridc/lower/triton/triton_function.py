@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hybridc.dialects.operator_attribute import DType
 from hybridc.dtypes import TYPES
 from hybridc.errors import UnsupportedError
 from hybridc.ground.cached import cached_property
+from hybridc.ground.records import dataclass
 from hybridc.ir.library_matmul import LibraryMatmul
 
 # Around what a source says of itself.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy.typing as npt
 from hybridc.dtypes import DType
 from hybridc.errors import UnsupportedError
 from hybridc.ground.hooks import HOOKS
+from hybridc.ground.records import dataclass
 
 if TYPE_CHECKING:
     from hybridc.ir.planned import SlotView

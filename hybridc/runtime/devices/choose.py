@@ -6,10 +6,10 @@ import functools
 import warnings
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from hybridc.errors import DeviceError, UnsupportedError
 from hybridc.ground.events import RECORDER
+from hybridc.ground.records import dataclass
 from hybridc.options import OPTIONS
 from hybridc.runtime.devices.device import Device
 from hybridc.runtime.devices.interpreter import Interpreter

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from hybridc.dialects.operator import Bad, Elementwise, Operator, Sample
 from hybridc.dtypes import HALVES, TYPES, computed, is_float
 from hybridc.errors import OperatorCheckError
 from hybridc.ground.nesting import as_list
+from hybridc.ground.records import dataclass
 
 Array = npt.NDArray[Any]
 Found = tuple[str, Any]  # a case's label and the case

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from hybridc import library, op
 from hybridc.dialects.error_context import user_frames, user_line
 from hybridc.dialects.operator import Operator
 from hybridc.errors import OperatorCheckError
+from hybridc.ground.records import dataclass
 from hybridc.tools.check_op import check_compiled as compiled
 from hybridc.tools.check_op import contract, derivative, meaning, printed
 from hybridc.tools.check_op.case import Case

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from hybridc.ground.records import dataclass
 from hybridc.tools.check_op.case import Cases
 
 

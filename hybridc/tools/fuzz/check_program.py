@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,6 +25,7 @@ from hybridc.dialects.scalar.table import STEPS
 from hybridc.dtypes import computed, is_float
 from hybridc.errors import MXNetError, UnsupportedError
 from hybridc.ground.machine import NOMINAL, using
+from hybridc.ground.records import dataclass
 from hybridc.nd.creation import array
 from hybridc.tools.fuzz.random_program import Array, ProgramNet, RandomProgram, evaluate
 from hybridc.transforms.schedules.arrays import schedule_arrays

@@ -7,11 +7,12 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from hybridc.ground.records import dataclass
 from hybridc.tools.fuzz.damaged_files import MAKERS, damaged, made, source
 from hybridc.tools.fuzz.generate import program as generated
 from hybridc.tools.fuzz.networks.propose_network import random_network

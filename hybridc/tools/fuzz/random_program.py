@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import is_float
 from hybridc.gluon.block import HybridBlock
 from hybridc.ground.nesting import as_list
+from hybridc.ground.records import dataclass
 from hybridc.nd.creation import array
 
 Array = npt.NDArray[Any]

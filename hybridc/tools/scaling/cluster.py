@@ -9,10 +9,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from hybridc.communication.communicator import summed_at_once
 from hybridc.errors import AttributeValueError
+from hybridc.ground.records import dataclass
 
 
 @dataclass(frozen=True)

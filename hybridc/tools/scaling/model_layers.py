@@ -6,7 +6,6 @@ import csv
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +13,7 @@ from hybridc import symbol
 from hybridc.errors import AttributeValueError
 from hybridc.gluon import HybridBlock
 from hybridc.gluon.model_zoo import vision
+from hybridc.ground.records import dataclass
 
 # BERT-base: layers, width, width inside the feed-forward parts, words, positions, segments, and words per example.
 _LAYERS, _WIDTH, _INNER, _WORDS, _POSITIONS, _SEGMENTS, _LENGTH = 12, 768, 3072, 30522, 512, 2, 128

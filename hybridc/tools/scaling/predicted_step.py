@@ -11,12 +11,12 @@ import functools
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from hybridc.communication.gradient_buckets import BYTES, FIRST_BYTES, grouped
 from hybridc.errors import AttributeValueError
+from hybridc.ground.records import dataclass
 from hybridc.tools.scaling.cluster import Cluster
 from hybridc.tools.scaling.model_layers import LayerSize
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from hybridc.communication.gradient_buckets import BYTES, FIRST_BYTES
 from hybridc.errors import AttributeValueError
+from hybridc.ground.records import dataclass
 from hybridc.tools.scaling.cluster import ALGORITHMS, Cluster, Network
 from hybridc.tools.scaling.model_layers import NETWORKS, LayerSize, layers_of
 from hybridc.tools.scaling.predicted_step import BACKWARD, Prediction, RankWork, largest, predict

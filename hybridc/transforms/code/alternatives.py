@@ -8,10 +8,10 @@ and are the fastest there.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from hybridc.ground.cached import cached_property
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import row_major
 from hybridc.ir.contraction_shape import linear_map_of
 from hybridc.ir.kernels.kernel import Kernel, constants_of

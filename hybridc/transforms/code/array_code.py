@@ -10,11 +10,12 @@ import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import DType
+from hybridc.ground.records import dataclass
 from hybridc.ir.kernels.grid_kernel import GridIndex, TileKernel, tile_kernels, tile_of
 from hybridc.ir.kernels.kernel import Axes, Kernel, KernelValue
 from hybridc.ir.tiles.tile_program import TileProgram

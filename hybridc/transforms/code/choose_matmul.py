@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.ground.machine import NOMINAL
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import row_major
 from hybridc.ir.contraction_shape import (
     BATCH,

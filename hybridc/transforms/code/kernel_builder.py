@@ -6,7 +6,6 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from hybridc.dtypes import DType, element_kind
 from hybridc.errors import CustomOpError
 from hybridc.ground.machine import CHUNKS, machine
 from hybridc.ground.nesting import as_list
+from hybridc.ground.records import dataclass
 from hybridc.ir.costs import copy_time, sharing
 from hybridc.ir.structured import scalar_of
 from hybridc.ir.structured_builder import Element, ScalarSteps, signless

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from hybridc.ground.records import dataclass
 from hybridc.ir.tiles.tile_program import TileProgram
 from hybridc.transforms.schedules.loop_machine import LoopMachine
 from hybridc.transforms.schedules.schedule_blas import BlasCall

@@ -9,11 +9,12 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.ground.cached import cached_property
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import row_major
 from hybridc.ir.costs import LONG, OF_CORE, PARTS, element_times, sharing
 from hybridc.ir.kernels.kernel import Kernel, KernelOp, KernelValue, LoopNest, readers_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import cast
 
 from xdsl.context import Context
@@ -12,6 +12,7 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from hybridc.dialects.mlir.graph_notes import DONATED, UPDATES
+from hybridc.ground.records import dataclass
 from hybridc.ir.concatenated import strided_arrays
 from hybridc.ir.kernels.kernel_module import kernel_functions
 from hybridc.ir.kernels.kernel_notes import INPLACE, SCRATCH, STRIDED, THREADS

@@ -22,8 +22,8 @@ computed twice. The operators are copied to the first use in the backward, so th
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from functools import cache
+from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -41,7 +41,9 @@ from hybridc.dialects.scalar.table import STEPS
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.machine import NOMINAL
 from hybridc.ground.nesting import as_list
+from hybridc.ground.records import dataclass
 from hybridc.ir.costs import REMATERIALIZED
+from hybridc.ir.facts import Fact, Needs
 from hybridc.ir.values import byte_size, functions, is_constant, operands_first, result_count, volume
 from hybridc.trace.traced import TracedSymbol
 from hybridc.transforms.graph.differentiate import OF_HEADS
@@ -56,6 +58,7 @@ class ChooseResiduals(ModulePass):
     """Choose the values that a forward saves for its backward."""
 
     name = "choose-residuals"
+    needs: ClassVar[Needs] = frozenset((Fact.GRADIENTS,))
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         named = {f.sym_name.data: f for f in functions(op)}

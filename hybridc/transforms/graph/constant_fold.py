@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.context import Context
@@ -12,6 +11,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from hybridc.dialects.mlir.hybrid import HybridOp, hybrid_dtype, hybrid_shape
+from hybridc.ground.records import dataclass
+from hybridc.ir.facts import Fact, Needs
 from hybridc.ir.values import constant_value, functions, hybrid_ops
 from hybridc.trace.traced import TracedSymbol
 from hybridc.transforms.graph.splice import Splicer
@@ -22,6 +23,7 @@ class ConstantFold(ModulePass):
     """Run a pure operator with constant operands and a scalar result eagerly; its result is a constant."""
 
     name = "constant-fold"
+    needs: ClassVar[Needs] = frozenset((Fact.CONSTANT,))
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):

@@ -7,9 +7,8 @@ another offset).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from collections.abc import Hashable, Iterator
+from typing import Any, ClassVar, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FloatAttr, IntegerAttr, IntegerType, ModuleOp
@@ -19,7 +18,9 @@ from xdsl.traits import IsolatedFromAbove, is_side_effect_free
 
 from hybridc.dialects.mlir.erase import erase_op, replace_op
 from hybridc.dialects.mlir.integer_array import integers_of
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import value_of
+from hybridc.ir.facts import Fact, Needs
 from hybridc.transforms.graph.dce import is_pure, is_unused
 
 Known = dict[Hashable, list[Operation]]  # by their operands and numbers
@@ -30,6 +31,7 @@ class CommonSubexpressionElimination(ModulePass):
     """Common subexpression elimination."""
 
     name = "cse"
+    needs: ClassVar[Needs] = frozenset((Fact.REWRITTEN,))
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         _share(op.body.block, {})
@@ -76,18 +78,15 @@ def _numbers(op: Operation) -> Hashable:
 
 
 def _numbers_in(attribute: Attribute) -> Iterator[float]:
-    match attribute:
-        case IntegerAttr() | FloatAttr():
-            numbers: Sequence[float] = [attribute.value.data]
-        case DenseArrayBase() if isinstance(cast("DenseArrayBase[Any]", attribute).elt_type, IntegerType):
-            numbers = integers_of(cast("DenseArrayBase[Any]", attribute))
-        case ArrayAttr():
-            for element in attribute:
-                yield from _numbers_in(element)
-            return
-        case _:
-            return
-    yield from map(value_of, numbers)
+    kind, known = type(attribute), cast(Any, attribute)  # these classes have no others below them
+    if kind is IntegerAttr or kind is FloatAttr:
+        yield value_of(known.value.data)
+    elif kind is DenseArrayBase:
+        if isinstance(known.elt_type, IntegerType):
+            yield from map(value_of, integers_of(known))
+    elif kind is ArrayAttr:
+        for element in known.data:
+            yield from _numbers_in(element)
 
 
 def _are_equal(op: Operation, other: Operation) -> bool:

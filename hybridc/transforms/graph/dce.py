@@ -7,7 +7,7 @@ visits every use before its definition, so no set of live operations is needed.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -17,6 +17,8 @@ from xdsl.traits import IsTerminator, MemoryEffect, NoMemoryEffect, SymbolOpInte
 from xdsl.transforms.dead_code_elimination import would_be_trivially_dead
 
 from hybridc.dialects.mlir.erase import erase_op
+from hybridc.ground.records import dataclass
+from hybridc.ir.facts import Fact, Needs
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,8 @@ class DeadCodeElimination(ModulePass):
     """Dead code elimination."""
 
     name = "dce"
+    needs: ClassVar[Needs] = frozenset((Fact.REWRITTEN,))
+    settles: ClassVar[bool] = True  # nothing is equal or unused then
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         _clean(op.body.block)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -15,6 +14,8 @@ from hybridc.dialects.error_context import raise_in_context, raise_located
 from hybridc.dialects.mlir.hybrid import HybridOp, location_of
 from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError, UnsupportedError, VerifyError
+from hybridc.ground.records import dataclass
+from hybridc.ir.facts import Fact, Needs
 from hybridc.transforms.graph.splice import Splicer, rewrite
 
 
@@ -23,6 +24,7 @@ class Decompose(ModulePass):
     """softmax → max, sub, exp, sum, div, by an operator's ``decompose``."""
 
     name = "decompose"
+    needs: ClassVar[Needs] = frozenset((Fact.COMPOSITE,))
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         rewrite(op, _decompose)

@@ -14,8 +14,7 @@ an error only where a gradient starts from it: ``@backward`` starts from the oth
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -30,6 +29,8 @@ from hybridc.dialects.mlir.graph_notes import GRADS, HEADS, INTO, OUTPUTS, SAVED
 from hybridc.dialects.mlir.hybrid import HybridOp, hybrid_dtype, hybrid_shape, location_of
 from hybridc.errors import MXNetError
 from hybridc.ground.hooks import HOOKS
+from hybridc.ground.records import dataclass
+from hybridc.ir.facts import Fact, Needs
 from hybridc.ir.values import constant_value, functions, graph_root, hybrid_ops, operands_first, result_count
 from hybridc.trace.trace_to_graph import operations
 from hybridc.trace.traced import TracedSymbol
@@ -46,6 +47,7 @@ class Differentiate(ModulePass):
     """Reverse-mode differentiation by the operators' gradient rules."""
 
     name = "differentiate"
+    needs: ClassVar[Needs] = frozenset((Fact.GRADIENTS,))
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -13,6 +13,8 @@ from hybridc.dialects.mlir.graph_notes import BY_HAND
 from hybridc.dialects.mlir.hybrid import HybridOp, location_of
 from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError
+from hybridc.ground.records import dataclass
+from hybridc.ir.facts import Fact, Needs
 from hybridc.ir.structured import arrays_of, handwritten_kernel
 from hybridc.ir.values import functions
 
@@ -22,6 +24,7 @@ class MarkKernels(ModulePass):
     """See the module's docstring."""
 
     name = "mark-kernels"
+    needs: ClassVar[Needs] = frozenset((Fact.HANDWRITTEN,))
 
     target: str = ""
 

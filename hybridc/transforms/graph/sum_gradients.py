@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from typing import Any
 
 from hybridc.dialects.operator_attribute import Shape
+from hybridc.ground.records import dataclass
 from hybridc.trace.traced import TracedSymbol
 
 # The elements of what products read, as a multiple of those of their results, up to which they are joined: adding up

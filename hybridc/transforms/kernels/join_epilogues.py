@@ -9,7 +9,8 @@ of the one are split, by panels, groups or tiles, those of the other are split, 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 from xdsl.context import Context
@@ -24,7 +25,9 @@ from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.scalar.table import OPERATIONS
 from hybridc.dtypes import STORED
+from hybridc.ground.records import dataclass
 from hybridc.ir.concatenated import RESHAPES
+from hybridc.ir.facts import Fact, Needs
 from hybridc.ir.kernels.kernel import Axes, Kernel, KernelOp, assembled
 from hybridc.ir.kernels.kernel_module import KernelModule, insert_before
 from hybridc.ir.structured import VIEWS, dtype_of, shape_of
@@ -42,6 +45,7 @@ class JoinEpilogues(ModulePass):
     """
 
     name = "join-epilogues"
+    needs: ClassVar[Needs] = frozenset((Fact.CONTRACTION,))
 
     bytes: int = 32
     registers: int = 16

@@ -7,8 +7,7 @@ all rows uses the processor better than many with few rows, and is one launch. T
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import cast
+from typing import ClassVar, cast
 
 from xdsl.context import Context
 from xdsl.dialects import func, tensor
@@ -20,7 +19,9 @@ from hybridc.dialects.mlir.erase import erase_op
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.operator_attribute import Shape
+from hybridc.ground.records import dataclass
 from hybridc.ir.costs import WORTH_PACKING
+from hybridc.ir.facts import Fact, Needs
 from hybridc.ir.kernels.kernel import Kernel, KernelOp, assembled
 from hybridc.ir.kernels.kernel_module import KernelModule, insert_before
 from hybridc.ir.structured import VIEWS, dtype_of, groups_of, shape_of
@@ -36,6 +37,7 @@ class MergeContractions(ModulePass):
     """See the module's docstring; contractions are kernels of their own already."""
 
     name = "merge-contractions"
+    needs: ClassVar[Needs] = frozenset((Fact.CONTRACTION,))
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         module = KernelModule(op)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -20,8 +20,10 @@ from xdsl.passes import ModulePass
 
 from hybridc.dialects.mlir.erase import erase_op
 from hybridc.dialects.operator_attribute import DType, Shape
+from hybridc.ground.records import dataclass
 from hybridc.ir.concatenated import part_of
 from hybridc.ir.costs import HIDE_PACKING
+from hybridc.ir.facts import Fact, Needs
 from hybridc.ir.kernels.body_builder import BodyBuilder, copying_body
 from hybridc.ir.kernels.kernel import Kernel, KernelOp, KernelValue, Read, ScalarBody, affine_read, assembled
 from hybridc.ir.kernels.kernel_module import KernelModule, insert_before
@@ -43,6 +45,7 @@ class PrepackOperands(ModulePass):
     """
 
     name = "prepack-operands"
+    needs: ClassVar[Needs] = frozenset((Fact.CONTRACTION,))
 
     bytes: int = 32
     registers: int = 16

@@ -5,8 +5,7 @@ A library or a micro-kernel computes the one; loops compute the other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -15,6 +14,8 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.mlir.erase import erase_op
+from hybridc.ground.records import dataclass
+from hybridc.ir.facts import Fact, Needs
 from hybridc.ir.kernels.kernel import Kernel, assembled
 from hybridc.ir.kernels.kernel_module import KernelModule
 
@@ -24,6 +25,7 @@ class SplitContractions(ModulePass):
     """See the module's docstring."""
 
     name = "split-contractions"
+    needs: ClassVar[Needs] = frozenset((Fact.CONTRACTION,))
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         splitter = _Splitter(KernelModule(op))

@@ -9,7 +9,7 @@ between others transposes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from xdsl.dialects import func
@@ -18,6 +18,7 @@ from xdsl.ir import SSAValue
 from hybridc.dialects.mlir.graph_notes import PREPARATION
 from hybridc.dialects.mlir.hybrid_rt import AliasOp, LaunchOp, aliased
 from hybridc.dialects.operator_attribute import Shape
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import AffineIndex, Place, row_major
 from hybridc.ir.kernels.kernel import Kernel, KernelValue
 from hybridc.ir.kernels.kernel_module import KernelFunction

@@ -13,7 +13,7 @@ concatenation, or read by a host call.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, tensor
@@ -23,13 +23,15 @@ from xdsl.passes import ModulePass
 
 from hybridc.dialects.mlir.erase import erase_op
 from hybridc.dialects.mlir.graph_notes import PREPARATION
+from hybridc.ground.records import dataclass
 from hybridc.ir.concatenated import part_of
+from hybridc.ir.facts import Fact, Needs
 from hybridc.ir.structured import (
-    VIEWS,
     changes_parameters,
     indirect_operands,
     is_host,
     is_scaffold,
+    is_view_op,
     kernels,
     lasting_parameters,
     parameters_of,
@@ -43,6 +45,7 @@ class HoistPreparation(ModulePass):
     """See the module's docstring."""
 
     name = "hoist-preparation"
+    needs: ClassVar[Needs] = frozenset((Fact.PARAMETER,))
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         called = kernels(op)
@@ -58,10 +61,13 @@ def prepared_values(function: func.FuncOp) -> set[SSAValue]:
     Views have the place of their roots.
     """
     known: set[SSAValue] = {*lasting_parameters(function)}
+    scaffold: set[SSAValue] = set()  # the initial values of results, which say nothing of these
     for op in function.body.block.ops if known else ():
-        read = [root(v) for v in (*op.operands, *indirect_operands(op))]
-        read = [v for v in read if not (isinstance(v.owner, Operation) and is_scaffold(v.owner))]
-        if read and all(v in known for v in read):
+        if is_scaffold(op) or (is_view_op(op) and op.operands[0] in scaffold):
+            scaffold.update(op.results)
+            continue
+        read = [v for v in op.operands if v not in scaffold]
+        if known.issuperset(read) and known.issuperset(more := indirect_operands(op)) and (read or more):
             known.update(op.results)
     return known
 
@@ -69,7 +75,7 @@ def prepared_values(function: func.FuncOp) -> set[SSAValue]:
 def calls_of(value: SSAValue) -> Iterator[Operation]:
     """The operations, but for views, that read a value or a view of it."""
     for use in value.uses:
-        if isinstance(use.operation, VIEWS):
+        if is_view_op(use.operation):
             yield from calls_of(use.operation.results[0])
         else:
             yield use.operation
@@ -114,7 +120,7 @@ def _is_apart(value: SSAValue, hosts: set[str]) -> bool:
 def _at_front(value: SSAValue, front: list[Operation]) -> SSAValue:
     """A value as calls at the front can read it: views become views of their own, constants move there, too."""
     op = value.owner
-    if isinstance(op, VIEWS):
+    if is_view_op(op):
         view = op.clone({v: _at_front(v, front) for v in op.operands})
         view.results[0].name_hint = value.name_hint
         front.append(view)
@@ -127,6 +133,6 @@ def _at_front(value: SSAValue, front: list[Operation]) -> SSAValue:
 
 def _erase_unused(value: SSAValue) -> None:
     """Erase a chain of views that nobody reads any more."""
-    while isinstance(op := value.owner, VIEWS) and not value.uses:
+    while is_view_op(op := value.owner) and not value.uses:
         value = op.operands[0]
         erase_op(op)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
 import numpy as np
@@ -51,6 +51,7 @@ from hybridc.dialects.mlir.hybrid_rt import (
 )
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import DType
+from hybridc.ground.records import dataclass
 from hybridc.ir import structured
 from hybridc.ir.concatenated import PartOf, begins_of, part_of, unshaped, whole_of
 from hybridc.ir.kernels.kernel_notes import INPLACE, SCRATCH

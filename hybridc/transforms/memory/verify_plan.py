@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
@@ -43,6 +42,7 @@ from hybridc.dialects.mlir.hybrid_rt import (
 )
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.errors import VerifyError
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import row_major
 from hybridc.ir import structured
 from hybridc.ir.kernels.kernel_module import KernelFunction

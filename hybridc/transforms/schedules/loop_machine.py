@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from hybridc.dialects.operator_attribute import DType
+from hybridc.ground.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from hybridc.ground.records import dataclass
 from hybridc.ir.kernels.kernel import EXTRACT, INDEX, BodyArgument, BodyOp, BodyValue, KernelOp, KernelValue, number_in
 from hybridc.ir.scalars import Number
 

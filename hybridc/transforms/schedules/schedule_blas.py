@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.machine import NOMINAL
+from hybridc.ground.records import dataclass
 from hybridc.ir.contraction_shape import Loop, Matrices, few_forms, time_of
 from hybridc.ir.costs import HIDE_PACKING, grain_of, matmul_time
 

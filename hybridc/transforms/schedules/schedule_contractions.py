@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from hybridc.ground.records import dataclass
 from hybridc.ir.contraction_shape import ContractionLoops, Loop, accesses_after
 from hybridc.ir.kernels.kernel import Axes, Kernel, KernelOp, KernelValue, LoopNest, Read
 from hybridc.ir.loop_nest_plan import LoopNestPlan

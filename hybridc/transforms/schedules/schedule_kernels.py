@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from hybridc.dialects.math.reduction import LONG_COLUMN
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import row_major
 from hybridc.ir.kernels.kernel import CONSTANT, EXTRACT, INDEX, BodyOp, BodyValue, KernelOp, KernelValue, Read
 from hybridc.ir.loop_nest_plan import LoopNestPlan, Sweep

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from hybridc.ground.machine import NOMINAL
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import AffineIndex, is_size, row_major
 from hybridc.ir.contraction_shape import (
     Loop,

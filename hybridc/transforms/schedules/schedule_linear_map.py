@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from hybridc.dtypes import element_kind
+from hybridc.ground.records import dataclass
 from hybridc.ir.contraction_shape import LinearMap, Loop, Matrix, coalesced_loops
 from hybridc.ir.costs import SAME_SET, copy_time
 from hybridc.ir.planned import Strides

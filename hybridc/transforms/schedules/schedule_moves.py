@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import element_kind
 from hybridc.ground.machine import SQUARE, machine
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import row_major
 from hybridc.ir.costs import copy_time
 from hybridc.ir.kernels.kernel import Kernel, KernelOp

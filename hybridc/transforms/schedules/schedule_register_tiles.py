@@ -17,10 +17,11 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.machine import CHUNKS
+from hybridc.ground.records import dataclass
 from hybridc.ir.contraction_shape import COLUMN, ROW, Loop, Matrices, few_forms, time_of
 from hybridc.ir.costs import HIDE_PACKING, SAME_SET, grain_of, is_shared
 from hybridc.ir.tiles.tile_program import (

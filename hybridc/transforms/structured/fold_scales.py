@@ -11,7 +11,7 @@ computed once, and again when a parameter changes. One addition is left of each 
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from xdsl.context import Context
@@ -27,6 +27,8 @@ from hybridc.dialects.mlir.graph_notes import OPERATOR
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import FLOAT32
+from hybridc.ground.records import dataclass
+from hybridc.ir.facts import Fact, Needs
 from hybridc.ir.structured import affine_operands, dtype_of, loop_sizes, number_of, places_of, root, shape_of
 from hybridc.ir.structured_builder import Builder, Element, ScalarBuilder, Tensor
 from hybridc.ir.values import functions
@@ -38,6 +40,7 @@ class FoldScales(ModulePass):
     """See the module's docstring; views are folded already."""
 
     name = "fold-scales"
+    needs: ClassVar[Needs] = frozenset((Fact.CONTRACTION,))
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -31,9 +31,11 @@ from xdsl.passes import ModulePass
 from hybridc.dialects.mlir.erase import erase_op
 from hybridc.dialects.mlir.graph_notes import SAVED
 from hybridc.ground.cached import cached_property
+from hybridc.ground.records import dataclass
 from hybridc.ir.attention import attention_of
 from hybridc.ir.concatenated import RESHAPES, unshaped
 from hybridc.ir.costs import PARTS
+from hybridc.ir.facts import Fact, Needs
 from hybridc.ir.scalars import FLOAT_CASTS
 from hybridc.ir.structured import byte_count, indirect_operands, shape_of
 from hybridc.ir.values import functions, volume
@@ -57,6 +59,7 @@ class FuseAttention(ModulePass):
     """See the module's docstring."""
 
     name = "fuse-attention"
+    needs: ClassVar[Needs] = frozenset((Fact.SOFTMAX,))
 
     # The defaults are a GPU's: a program can hold many queries, or rows of values, of so many bytes; and weights are
     # computed again in less time than they are read in. ``saved`` is how many bytes of them a forward may save.

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 from xdsl.context import Context
@@ -35,6 +34,7 @@ from hybridc.dialects.mlir.erase import erase_op
 from hybridc.dialects.mlir.graph_notes import DONATED, OPERATOR
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.operator_attribute import Shape
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import row_major
 from hybridc.ir.concatenated import RESHAPES, reshaped_strides, strides_in_whole, unshaped, whole_of
 from hybridc.ir.costs import LARGEST, MANY, SMALL
@@ -320,15 +320,15 @@ class KernelOutliner:
         """
         shared = self.module.shared(kernel)
         call = self.module.call(shared, operands, self.module.location(shared))
-        order: dict[Any, int] = {op: position for position, op in enumerate(block.ops)}
-        last = max((v.owner for v in operands if v.owner in order), key=order.__getitem__, default=None)
+        order = {id(op): position for position, op in enumerate(block.ops)}
+        last = max((v.owner for v in operands if id(v.owner) in order), key=lambda op: order[id(op)], default=None)
         at = InsertPoint.at_start(block) if last is None else InsertPoint.after(cast(Operation, last))
         Rewriter.insert_op(call, at)
         early = False
         for old, new in zip(replaced, call.results, strict=True):
             new.name_hint = old.name_hint
             for use in list(old.uses):
-                early |= order.get(use.operation, -1) < order.get(last, -1)
+                early |= order.get(id(use.operation), -1) < order.get(id(last), -1)
                 use.operation.operands[use.index] = new
         if early:
             _sort(block)
@@ -352,21 +352,21 @@ def _sort(block: Block) -> None:
 
 def depends_on(values: Iterable[SSAValue], on: set[Operation]) -> bool:
     """Whether a value depends on a result of these operations."""
-    seen: set[Operation] = set()
+    seen: set[int] = set()  # identities, which are hashed in less time than operations
     blocks = {op.parent for op in on}
     block = blocks.pop() if len(blocks) == 1 else None
     for op in () if block is None else block.ops:  # what stands before them depends on none: else time is quadratic
         if op in on:
             break
-        seen.add(op)
+        seen.add(id(op))
     work = [v.owner for v in values]
     while work:
         op = work.pop()
-        if op in seen or not isinstance(op, Operation):
+        if id(op) in seen or not isinstance(op, Operation):
             continue
         if op in on:
             return True
-        seen.add(op)
+        seen.add(id(op))
         work += [v.owner for v in (*op.operands, *indirect_operands(op))]
     return False
 

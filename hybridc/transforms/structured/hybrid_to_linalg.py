@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
 import numpy as np
@@ -47,6 +47,7 @@ from hybridc.dtypes import DType
 from hybridc.dtypes import wide as wide_of
 from hybridc.errors import VerifyError
 from hybridc.ground.nesting import as_list
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import AffineIndex, Place
 from hybridc.ir.costs import ONE_TILE
 from hybridc.ir.structured import note_dtype, note_dtypes, number_of, root

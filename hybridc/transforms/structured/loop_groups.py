@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain, pairwise
 
 from xdsl.dialects import func, tensor
@@ -27,10 +27,19 @@ from xdsl.ir import Operation, SSAValue
 
 from hybridc.dialects.mlir.erase import erase_op
 from hybridc.dialects.operator_attribute import Shape
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import is_same
 from hybridc.ir.concatenated import unshaped
 from hybridc.ir.costs import LARGEST, ONE_TILE, body_size
-from hybridc.ir.structured import KNOW_PLACES, affine_operands, indirect_operands, is_scaffold, loop_sizes, places_of
+from hybridc.ir.structured import (
+    KNOW_PLACES,
+    affine_operands,
+    indirect_operands,
+    is_loops,
+    is_scaffold,
+    loop_sizes,
+    places_of,
+)
 
 # The most contractions whose results one group may read: of a longer sum of contractions each gets its own addition as
 # epilogue, instead of all of them being live for one walk in the end.
@@ -73,7 +82,7 @@ class OperationLoops:
 
 def operation_loops(op: Operation) -> OperationLoops | None:
     """The loops of an operation; None if it has none (a view, a call, an initial value)."""
-    if not isinstance(op, linalg.GenericOp | linalg.MatmulOp):
+    if not is_loops(op):
         return None
     places, affine = places_of(op), affine_operands(op)
     reads = [(v, p) for i, (v, p) in enumerate(zip(op.operands[:-1], places[:-1], strict=True)) if i not in affine]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 from xdsl.dialects import func
@@ -12,6 +12,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from hybridc.dialects.mlir.erase import erase_op
 from hybridc.dialects.mlir.graph_notes import OPERATOR
+from hybridc.ground.records import dataclass
 from hybridc.ir.kernels.grid_kernel import grid_axes
 from hybridc.ir.kernels.kernel import Axes, Kernel
 from hybridc.ir.kernels.kernel_text import kernel_of_ops

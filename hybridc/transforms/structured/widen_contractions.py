@@ -7,7 +7,7 @@ ops of their own, which fuse with the operands' producers.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import arith
@@ -20,6 +20,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from hybridc.dialects.mlir.erase import erase_op
 from hybridc.dialects.mlir.graph_notes import OPERATOR
 from hybridc.dtypes import wide
+from hybridc.ground.records import dataclass
+from hybridc.ir.facts import Fact, Needs
 from hybridc.ir.structured import affine_operands, dtype_of, loop_sizes, places_of, shape_of
 from hybridc.ir.structured_builder import Builder, signless
 from hybridc.ir.values import functions
@@ -33,6 +35,7 @@ class WidenContractions(ModulePass):
     """See the module's docstring."""
 
     name = "widen-contractions"
+    needs: ClassVar[Needs] = frozenset((Fact.CONTRACTION,))
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from xdsl.context import Context
@@ -32,7 +31,9 @@ from hybridc.dialects.mlir.erase import erase_op
 from hybridc.dialects.mlir.graph_notes import OPERATOR
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.machine import NOMINAL
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import AffineIndex, Place
+from hybridc.ir.facts import Fact, Needs
 from hybridc.ir.kernels.grid_kernel import is_worth_tiling
 from hybridc.ir.structured import affine_operands, dtype_of, loop_sizes, number_of, places_of, root, shape_of
 from hybridc.ir.structured_builder import Builder, Tensor, first
@@ -92,6 +93,7 @@ class Winograd(ModulePass):
     """See the module's docstring; ``registers`` hold vectors of so many ``bytes``; without any it does nothing."""
 
     name = "winograd"
+    needs: ClassVar[Needs] = frozenset((Fact.WINDOWS,))
 
     bytes: int = 32
     registers: int = 16

@@ -21,8 +21,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, cast
+from dataclasses import field
+from typing import Any, ClassVar, cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, tensor
@@ -39,8 +39,19 @@ from hybridc.dialects.mlir.new_op import new_op
 from hybridc.dialects.mlir.tensor import ExpandShapeOp
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import DType
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import Place
-from hybridc.ir.structured import VIEWS, dtype_of, give_type, groups_of, is_scaffold, note_dtype, places_of, shape_of
+from hybridc.ir.facts import Fact, Needs
+from hybridc.ir.structured import (
+    dtype_of,
+    give_type,
+    groups_of,
+    is_scaffold,
+    is_view_op,
+    note_dtype,
+    places_of,
+    shape_of,
+)
 from hybridc.ir.structured_builder import (
     dense_integers,
     groups,
@@ -73,6 +84,7 @@ class FoldViews(ModulePass):
     """See the module's docstring."""
 
     name = "fold-views"
+    needs: ClassVar[Needs] = frozenset((Fact.ORDER,))
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         named = {f.sym_name.data: f for f in functions(op) if f.body.blocks}
@@ -238,7 +250,7 @@ class _Folding:
             self.before = op
             if op in self.loops:
                 self._loops(op)
-            elif isinstance(op, VIEWS) and 0 not in shape_of(op.results[0]):
+            elif is_view_op(op) and 0 not in shape_of(op.results[0]):
                 self.views[op.results[0]] = self._view(op)
             elif isinstance(op, linalg.FillOp):
                 self.views[op.results[0]] = _View(
@@ -247,7 +259,7 @@ class _Folding:
             else:
                 self._others(op)
         for op in reversed(list(self.block.ops)):
-            if (isinstance(op, VIEWS) or is_scaffold(op)) and op.results[0].first_use is None:
+            if (is_view_op(op) or is_scaffold(op)) and op.results[0].first_use is None:
                 erase_op(op)
 
     def _others(self, op: Operation) -> None:
@@ -616,7 +628,7 @@ def _as_it_is(loops: OperandLoops, factors: Sequence[Shape]) -> bool:
 
 def _whole_of(value: SSAValue) -> SSAValue:
     """The value under a value's reshapes and slices."""
-    while isinstance(owner := value.owner, VIEWS) and not isinstance(owner, linalg.TransposeOp):
+    while is_view_op(owner := value.owner) and not isinstance(owner, linalg.TransposeOp):
         value = owner.operands[0]
     return value
 
@@ -775,7 +787,7 @@ class Cutting:
         for op in reversed(list(block.ops)):
             if op in self.loops:
                 read.update(op.operands)
-            elif isinstance(op, VIEWS) and op.results[0] in read:
+            elif is_view_op(op) and op.results[0] in read:
                 read.add(op.operands[0])
         return read
 
@@ -786,7 +798,7 @@ class Cutting:
         if op in self.loops and not self.loops[op].knows_places:
             self._loops(op, self.loops[op])
             return
-        if not isinstance(op, VIEWS):
+        if not is_view_op(op):
             return
         source, result = op.operands[0], op.results[0]
         axes = self.axes.get(source)

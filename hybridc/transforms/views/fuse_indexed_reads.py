@@ -8,8 +8,7 @@ than it has. So the loss of a classifier is one kernel: the row's reductions, an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import tensor
@@ -20,6 +19,8 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.mlir.erase import erase_op
+from hybridc.ground.records import dataclass
+from hybridc.ir.facts import Fact, Needs
 from hybridc.ir.structured_builder import indexing_map, segments
 from hybridc.ir.values import functions, volume
 from hybridc.transforms.structured.loop_groups import OperationLoops, elementwise_loops, operation_loops
@@ -30,6 +31,7 @@ class FuseIndexedReads(ModulePass):
     """See the module's docstring."""
 
     name = "fuse-indexed-reads"
+    needs: ClassVar[Needs] = frozenset((Fact.INDIRECT,))
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import func, tensor
@@ -25,7 +24,9 @@ from hybridc.dialects.mlir.erase import erase_op, replace_op
 from hybridc.dialects.mlir.graph_notes import DTYPE, OPERATOR
 from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.mlir.new_op import new_op
+from hybridc.ground.records import dataclass
 from hybridc.ir.concatenated import RESHAPES, unshaped
+from hybridc.ir.facts import Fact, Needs
 from hybridc.ir.structured import shape_of
 from hybridc.ir.structured_builder import slice_properties
 from hybridc.ir.values import functions, volume
@@ -41,6 +42,7 @@ class HoistSlices(ModulePass):
     """See the module's docstring."""
 
     name = "hoist-slices"
+    needs: ClassVar[Needs] = frozenset((Fact.SLICE,))
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):

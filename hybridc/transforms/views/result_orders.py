@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.dialects import func, tensor
 from xdsl.dialects.linalg import ops as linalg
@@ -22,11 +22,13 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.operator_attribute import Shape
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import AffineIndex
 from hybridc.ir.structured import (
     KNOW_PLACES,
     VIEWS,
     affine_operands,
+    is_loops,
     is_scaffold,
     loop_sizes,
     loops_of_extracts,
@@ -57,7 +59,7 @@ class OperandLoops:
 
 def operand_loops(op: Operation) -> OperandLoops | None:
     """The loops of an operation that can be split and reordered; None for other operations."""
-    if not isinstance(op, linalg.GenericOp | linalg.MatmulOp):
+    if not is_loops(op):
         return None
     start = op.outputs[0].owner
     if len(op.outputs) > 1 or not isinstance(start, Operation) or not is_scaffold(start):

@@ -10,8 +10,8 @@ import functools
 import itertools
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from hybridc.ground.records import dataclass
 from hybridc.ground.store import keep, kept
 from hybridc.lower.llvm.codegen import llvm, object_loader
 

@@ -18,12 +18,13 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from hybridc.ground import limits
 from hybridc.ground.events import recorded
 from hybridc.ground.locks import PATIENCE, ForkLock
+from hybridc.ground.records import dataclass
 from hybridc.ground.serialize import NOT_SERIALISED
 from hybridc.ground.store import compiler_version, is_collecting, keep, kept
 from hybridc.lower.llvm.codegen import llvm, llvm_c, object_loader, processor

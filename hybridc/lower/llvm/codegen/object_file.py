@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from hybridc.ground.records import dataclass
 
 _ELF, _MACH_O = b"\x7fELF\x02\x01", b"\xcf\xfa\xed\xfe"
 _COFF_MACHINES = (0x8664, 0xAA64)  # x86-64, and ARM of 64 bits

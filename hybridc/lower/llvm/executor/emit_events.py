@@ -6,8 +6,8 @@ Each function here writes one native function; its docstring says what that does
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 
+from hybridc.ground.records import dataclass
 from hybridc.lower.llvm.codegen.ir_text import Record, TextFunction, TextModule, TextValue
 from hybridc.lower.llvm.executor.structures import (
     WHOLE,

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import ast
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from hybridc.dialects.scalar.table import OPERATIONS
 from hybridc.dtypes import DType, is_float
 from hybridc.errors import UnsupportedError
+from hybridc.ground.records import dataclass
 from hybridc.ir.scalars import Number, constant_as
 from hybridc.lower.triton.triton_function import triton_type
 

@@ -8,13 +8,13 @@ import importlib
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from hybridc.dtypes import TYPES
 from hybridc.errors import UnsupportedError
 from hybridc.ground.machine import GPU
+from hybridc.ground.records import dataclass
 from hybridc.ground.store import keep, kept
 from hybridc.lower.triton.triton_function import QUOTES, Config, TritonFunction
 from hybridc.runtime.triton_kernel import load_kernel, triton

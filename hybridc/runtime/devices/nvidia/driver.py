@@ -10,11 +10,12 @@ import sys
 import threading
 import weakref
 from ctypes import POINTER, byref, c_char, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from hybridc.errors import DeviceError, DeviceMemoryError
 from hybridc.ground.machine import GPU, Gpu
+from hybridc.ground.records import dataclass
 
 # Argument types of each function; every one returns an error code, 0 for success.
 _PP = POINTER(c_void_p)

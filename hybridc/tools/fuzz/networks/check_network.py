@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from hybridc.array.ndarray import NDArray
 from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError
 from hybridc.ground.nesting import as_list
+from hybridc.ground.records import dataclass
 from hybridc.nd.creation import array
 from hybridc.tools.fuzz.check_program import (
     CheckFailed,

@@ -9,7 +9,6 @@ import dataclasses
 import functools
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy.typing as npt
 
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.gluon.nn import HybridLambda
+from hybridc.ground.records import dataclass
 
 Array = npt.NDArray[Any]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hybridc.ground.machine import GPU
+from hybridc.ground.records import dataclass
 from hybridc.ir.attention import Attention, attention_of
 from hybridc.ir.kernels.kernel import Kernel
 from hybridc.ir.tiles.block_code import BlockCode

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.machine import GPU
+from hybridc.ground.records import dataclass
 from hybridc.transforms.schedules.blocks.tile_machine import power_of_two
 
 # Elements of a block that keep a multiprocessor's units busy; smaller tile read more for each multiplication.

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
 from hybridc.dialects.math.reduction import LONG_COLUMN
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import DType
+from hybridc.ground.records import dataclass
 from hybridc.ir.kernels.kernel import Axes
 from hybridc.ir.scalars import CASTS, Number, constant_as, signed_as, signedness
 from hybridc.ir.structured_builder import kind_dtype

@@ -5,9 +5,10 @@ The memory of a result is written anyway: used as a slot before, it takes no mor
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from hybridc.dtypes import DType
+from hybridc.ground.records import dataclass
 from hybridc.ir.kernels.kernel import Axes
 from hybridc.transforms.schedules.arrays.array_steps import KernelSteps, NestSteps, StepOperand, StepValue, UfuncStep
 

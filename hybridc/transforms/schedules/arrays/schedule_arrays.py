@@ -12,12 +12,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from hybridc.dialects.math.reduction import LONG_COLUMN
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import DType, is_float
 from hybridc.ground.machine import CHUNKS, NOMINAL
+from hybridc.ground.records import dataclass
 from hybridc.ir.costs import ONE_TILE
 from hybridc.ir.kernels.kernel import Axes, Kernel, KernelOp, KernelValue, LoopNest, Read
 from hybridc.ir.loop_nest_plan import LoopNestPlan, plan_tiles

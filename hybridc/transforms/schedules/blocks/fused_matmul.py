@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from hybridc.dialects.operator_attribute import DType, Shape
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import row_major
 from hybridc.ir.contraction_shape import BATCH, COLUMN, ROW, SUM, Loop, Strides, contraction_loops, multiplied
 from hybridc.ir.kernels.kernel import Axes, Kernel, KernelOp, KernelValue, LoopNest, Read

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from hybridc.ground.records import dataclass
 from hybridc.ir.kernels.kernel import Kernel, KernelOp, KernelValue
 from hybridc.ir.tiles.block_code import BlockCode, BlockLaunch, LibraryCode
 

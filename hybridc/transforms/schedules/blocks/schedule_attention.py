@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import HALVES, element_kind
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import row_major
 from hybridc.ir.attention import Attention, GridContraction
 from hybridc.ir.kernels.kernel import Axes, KernelOp, KernelValue, LoopNest, Read

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 
+from hybridc.ground.records import dataclass
 from hybridc.ir.kernels.kernel import Axes, Kernel, KernelOp, KernelValue, LoopNest, readers_of
 from hybridc.ir.loop_nest_plan import LoopNestPlan, loop_nests_of, plan_loop_nest, read_elsewhere
 from hybridc.ir.online_reductions import OnlinePair

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hybridc.dtypes import DType
+from hybridc.ground.records import dataclass
 from hybridc.ir.loop_nest_plan import LoopNestPlan
 from hybridc.ir.tiles.tile_program import (
     Address,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hybridc.dtypes import DType, element_kind
+from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import reach, row_major
 from hybridc.ir.kernels.kernel import KernelOp, KernelValue, Read
 from hybridc.ir.online_reductions import OnlinePair

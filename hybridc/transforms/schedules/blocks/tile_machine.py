@@ -5,9 +5,8 @@ It is the same for all GPUs: how a reduction is cut decides the order in which i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hybridc.ground.machine import GPU
+from hybridc.ground.records import dataclass
 
 # Offsets below this fit into 32 bits.
 NARROW = 1 << 31
