@@ -346,7 +346,7 @@ class _EqualSteps:
     ) -> tuple[ForLoop, list[TracedSymbol]]:
         """The loop that gives these values of all steps, and the last states; and what all steps read."""
         shared = {id(s): s for sources in self.inputs for s in sources if isinstance(s, TracedSymbol)}
-        arguments = {("row", i): i for i in range(len(self.rows))}
+        arguments: dict[Any, int] = {("row", i): i for i in range(len(self.rows))}  # by row, place or identity
         for key in [*self.states, *shared]:
             arguments[key] = len(arguments)
         count = len(arguments) + bool(self.counters)
