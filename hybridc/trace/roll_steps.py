@@ -177,7 +177,7 @@ class _Slices(NamedTuple):
     source: TracedSymbol
     axis: int
     begin: int
-    count: int
+    size: int
     backwards: bool
 
     @classmethod
@@ -202,8 +202,8 @@ class _Slices(NamedTuple):
     def gathered(self) -> Any:
         """An array with these rows along its first axis."""
         part: Any = self.source
-        if self.count < part.shape[self.axis]:
-            part = function("slice_axis")(part, axis=self.axis, begin=self.begin, end=self.begin + self.count)
+        if self.size < part.shape[self.axis]:
+            part = function("slice_axis")(part, axis=self.axis, begin=self.begin, end=self.begin + self.size)
         part = _moved(part, self.axis, 0)
         return function("flip")(part, axis=0) if self.backwards else part
 
@@ -223,7 +223,7 @@ class _State(NamedTuple):
 class _StepRow(NamedTuple):
     """A row of one of the arrays that have one for each step."""
 
-    index: int
+    position: int
 
 
 _Source = _Own | _State | _StepRow | TracedSymbol  # where a step reads an input; a symbol is the same for all steps
@@ -358,8 +358,8 @@ class _EqualSteps:
                     return computed[place]
                 case _State(place):
                     return arguments[place]
-                case _StepRow(index):
-                    return arguments["row", index]
+                case _StepRow(position):
+                    return arguments["row", position]
                 case _:
                     return arguments[id(source)]
 
