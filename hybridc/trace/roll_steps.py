@@ -50,9 +50,9 @@ def _roll_longest(trace: Trace) -> bool:
     nodes = _Nodes.of(trace)
     for run in _runs(nodes):
         for begin in _beginnings(nodes, run):
-            found = _EqualSteps.of(nodes, begin, run.period, (run.end - begin) // run.period)
-            if found is not None:
-                _replace(trace, nodes, found)
+            equal_steps = _EqualSteps.of(nodes, begin, run.period, (run.end - begin) // run.period)
+            if equal_steps is not None:
+                _replace(trace, nodes, equal_steps)
                 return True
     return False
 
@@ -74,7 +74,7 @@ class _Nodes:
     def of(cls, trace: Trace) -> _Nodes:
         """Those of a trace."""
         known = {id(leaf) for leaf in trace.leaves}
-        made: dict[Any, TracedSymbol] = {}
+        creations: dict[Any, TracedSymbol] = {}
         nodes = cls([], [], {}, {})
         for node in trace.nodes:
             creates = not node.inputs and node.op.PURE
@@ -85,7 +85,7 @@ class _Nodes:
                 nodes.where.update((id(x), (len(nodes.rest), i)) for i, x in enumerate(node.outputs))
                 nodes.rest.append(node)
             if creates:
-                nodes.same[id(node.outputs[0])] = made.setdefault((node.op.NAME, node.op.key), node.outputs[0])
+                nodes.same[id(node.outputs[0])] = creations.setdefault((node.op.NAME, node.op.key), node.outputs[0])
         return nodes
 
     def producer(self, x: TracedSymbol) -> int:
@@ -133,16 +133,16 @@ class _Run(NamedTuple):
 def _runs(nodes: _Nodes) -> list[_Run]:
     """The runs of at least ``STEPS`` steps: those of whose nodes steps cover most first, then those of short steps."""
     kinds = nodes.kinds()
-    found: list[_Run] = []
+    runs: list[_Run] = []
     for period in range(1, min(PERIOD, len(kinds) // STEPS) + 1):
         equal = np.flatnonzero(kinds[:-period] == kinds[period:])
         if len(equal) < (STEPS - 1) * period:
             continue
         for part in np.split(equal, np.flatnonzero(np.diff(equal) > 1) + 1):
             if len(part) >= (STEPS - 1) * period:
-                found.append(_Run(int(part[0]), int(part[-1]) + 1 + period, period))
-    found.sort(key=lambda run: (run.begin - run.end + (run.end - run.begin) % run.period, run.period))
-    return [run for run in found if _is_heavy(nodes.rest[run.begin : run.begin + run.period])]
+                runs.append(_Run(int(part[0]), int(part[-1]) + 1 + period, period))
+    runs.sort(key=lambda run: (run.begin - run.end + (run.end - run.begin) % run.period, run.period))
+    return [run for run in runs if _is_heavy(nodes.rest[run.begin : run.begin + run.period])]
 
 
 def _is_heavy(nodes: Sequence[TraceNode]) -> bool:
@@ -172,17 +172,17 @@ def _beginnings(nodes: _Nodes, run: _Run) -> Iterator[int]:
     return (run.begin + int(shift) for shift in sorted(possible, key=lambda i: (-steps[i], values[i], i)))
 
 
-class _Rows(NamedTuple):
+class _Slices(NamedTuple):
     """Consecutive rows of an array along an axis, the last first if they are ``backwards``."""
 
     source: TracedSymbol
     axis: int
     begin: int
-    count: int
+    size: int
     backwards: bool
 
     @classmethod
-    def of(cls, symbols: Sequence[TracedSymbol]) -> _Rows | None:
+    def of(cls, symbols: Sequence[TracedSymbol]) -> _Slices | None:
         """The rows that the symbols are; None if they are not consecutive rows of one array."""
         source, places = None, list[Place]()
         for x in symbols:
@@ -203,8 +203,8 @@ class _Rows(NamedTuple):
     def gathered(self) -> Any:
         """An array with these rows along its first axis."""
         part: Any = self.source
-        if self.count < part.shape[self.axis]:
-            part = function("slice_axis")(part, axis=self.axis, begin=self.begin, end=self.begin + self.count)
+        if self.size < part.shape[self.axis]:
+            part = function("slice_axis")(part, axis=self.axis, begin=self.begin, end=self.begin + self.size)
         part = _moved(part, self.axis, 0)
         return function("flip")(part, axis=0) if self.backwards else part
 
@@ -221,13 +221,13 @@ class _State(NamedTuple):
     place: Place
 
 
-class _Row(NamedTuple):
+class _StepRow(NamedTuple):
     """A row of one of the arrays that have one for each step."""
 
-    index: int
+    position: int
 
 
-_Source = _Own | _State | _Row | TracedSymbol  # where a step reads an input; a symbol is the same for all steps
+_Source = _Own | _State | _StepRow | TracedSymbol  # where a step reads an input; a symbol is the same for all steps
 
 
 @dataclass
@@ -247,16 +247,18 @@ class _EqualSteps:
     @classmethod
     def of(cls, nodes: _Nodes, begin: int, period: int, steps: int) -> _EqualSteps | None:
         """The steps that begin there; None if they do not read what a loop can give them, or are too few."""
-        made = cls(begin, period, steps, nodes)
-        if not made._draws_in_order() or (made.are_few and any(isinstance(node.op, Opaque) for node in made.body)):
+        equal_steps = cls(begin, period, steps, nodes)
+        if not equal_steps._draws_in_order() or (
+            equal_steps.are_few and any(isinstance(node.op, Opaque) for node in equal_steps.body)
+        ):
             return None
         for j in range(period):
             of_all = [_values(nodes.rest[begin + k * period + j]) for k in range(steps)]
-            sources = [made._source(j, symbols) for symbols in zip(*of_all, strict=True)]
+            sources = [equal_steps._source(j, symbols) for symbols in zip(*of_all, strict=True)]
             if None in sources:
                 return None
-            made.inputs.append([source for source in sources if source is not None])
-        return None if made.are_few and not made._recurs() else made
+            equal_steps.inputs.append([source for source in sources if source is not None])
+        return None if equal_steps.are_few and not equal_steps._recurs() else equal_steps
 
     @property
     def are_few(self) -> bool:
@@ -278,27 +280,27 @@ class _EqualSteps:
         drawing = [node.op for node in self.nodes.rest[self.begin : self.end] if node.op.DRAWS]
         if not drawing:
             return True
-        self.draw = taken = drawing[0].attrs["draw"]
+        self.draw = following = drawing[0].attrs["draw"]
         for op in drawing:
-            if op.attrs["draw"] != taken:
+            if op.attrs["draw"] != following:
                 return False
-            taken += op.num_samples()
+            following += op.num_samples()
         self.counters = sum(node.op.num_samples() for node in self.body if node.op.DRAWS)
         return True
 
     def _source(self, j: int, symbols: Sequence[TracedSymbol]) -> _Source | None:
         """Where operator ``j`` of all steps reads an input, which is a symbol in each."""
         where, same = self.nodes.where, self.nodes.same
-        places = [(number - self.begin, i) for number, i in (where.get(id(x), (-1, 0)) for x in symbols)]
+        places = [(index - self.begin, i) for index, i in (where.get(id(x), (-1, 0)) for x in symbols)]
         size = self.steps * self.period
         if all(not 0 <= n < size for n, _ in places):
             first = same.get(id(symbols[0]), symbols[0])
             if all(same.get(id(x), x) is first for x in symbols):
                 return first
-            if self.are_few and _Rows.of(symbols) is None:
+            if self.are_few and _Slices.of(symbols) is None:
                 return None
             self.rows.append(list(symbols))
-            return _Row(len(self.rows) - 1)
+            return _StepRow(len(self.rows) - 1)
         last, result = places[-1]
         relative = last - (self.steps - 1) * self.period
         if 0 <= relative < j and all(p == (k * self.period + relative, result) for k, p in enumerate(places)):
@@ -333,38 +335,38 @@ class _EqualSteps:
     def residuals(self) -> list[Place]:
         """What a gradient had better not compute again: contractions, or sums of such that nothing else reads."""
         readers = Counter(s.place for sources in self.inputs for s in sources if isinstance(s, _Own | _State))
-        found = [(j, 0) for j, node in enumerate(self.body) if isinstance(node.op, Product)]
+        residuals = [(j, 0) for j, node in enumerate(self.body) if isinstance(node.op, Product)]
         for j, (node, sources) in enumerate(zip(self.body, self.inputs, strict=True)):
-            terms = [s.place for s in sources if isinstance(s, _Own) and s.place in found and readers[s.place] == 1]
+            terms = [s.place for s in sources if isinstance(s, _Own) and s.place in residuals and readers[s.place] == 1]
             if node.op.LINEAR and len(terms) == len(sources):
-                found = [*(place for place in found if place not in terms), (j, 0)]
-        return found
+                residuals = [*(place for place in residuals if place not in terms), (j, 0)]
+        return residuals
 
     def loop(
         self, stacked: Sequence[Place], residuals: Sequence[Place], saves: bool
     ) -> tuple[ForLoop, list[TracedSymbol]]:
         """The loop that gives these values of all steps, and the last states; and what all steps read."""
         shared = {id(s): s for sources in self.inputs for s in sources if isinstance(s, TracedSymbol)}
-        arguments = {("row", i): i for i in range(len(self.rows))}
+        arguments: dict[Any, int] = {("row", i): i for i in range(len(self.rows))}  # by row, place or identity
         for key in [*self.states, *shared]:
             arguments[key] = len(arguments)
         count = len(arguments) + bool(self.counters)
         computed: dict[Place, int] = {}
 
-        def number(source: _Source) -> int:
+        def index_of(source: _Source) -> int:
             match source:
                 case _Own(place):
                     return computed[place]
                 case _State(place):
                     return arguments[place]
-                case _Row(index):
-                    return arguments["row", index]
+                case _StepRow(position):
+                    return arguments["row", position]
                 case _:
                     return arguments[id(source)]
 
         steps: list[BodyStep] = []
         for j, (node, sources) in enumerate(zip(self.body, self.inputs, strict=True)):
-            op, inputs = node.op, [number(source) for source in sources]
+            op, inputs = node.op, [index_of(source) for source in sources]
             if op.DRAWS:
                 op = op.bind(**{**op.attrs, "draw": op.attrs["draw"] - self.draw})
                 inputs.append(count - 1)
@@ -380,39 +382,39 @@ class _EqualSteps:
         return op, list(shared.values())
 
 
-def _replace(trace: Trace, nodes: _Nodes, found: _EqualSteps) -> None:
+def _replace(trace: Trace, nodes: _Nodes, equal_steps: _EqualSteps) -> None:
     """Record the loop, and let what follows read its results."""
-    before, after = nodes.rest[: found.begin], nodes.rest[found.end :]
-    values = {place: found.values(place) for place in found.places()}
+    before, after = nodes.rest[: equal_steps.begin], nodes.rest[equal_steps.end :]
+    values = {place: equal_steps.values(place) for place in equal_steps.places()}
     joins = _joins(after, values)
     after = [node for node in after if id(node) not in joins]
     read = {id(x) for node in after for x in node.inputs} | {id(x) for x in trace.outputs}
     joined = {join.place for join in joins.values()}
     stacked = [p for p in values if p in joined or any(id(x) in read for x in values[p][:-1])]
-    stacked += [p for p in values if p not in (*stacked, *found.states) and id(values[p][-1]) in read]
-    residuals = found.residuals() if trace.training else []
+    stacked += [p for p in values if p not in (*stacked, *equal_steps.states) and id(values[p][-1]) in read]
+    residuals = equal_steps.residuals() if trace.training else []
     stacked = [p for p in stacked if p not in residuals]
-    op, shared = found.loop(stacked, residuals, trace.training)
+    op, shared = equal_steps.loop(stacked, residuals, trace.training)
     new: dict[int, TracedSymbol] = {}
     trace.nodes = []
     with trace.active():
-        data: list[Any] = [_gathered(rows) for rows in found.rows]
+        data: list[Any] = [_gathered(rows) for rows in equal_steps.rows]
         keys = [trace.key()] * bool(op.counters)
-        results = trace.emit(op, [*data, *found.states.values(), *shared, *keys], None)
+        results = trace.emit(op, [*data, *equal_steps.states.values(), *shared, *keys], None)
         of_place: dict[Place, Any] = dict(zip((*stacked, *residuals), results, strict=False))
-        states = zip(found.states, results[len(of_place) :], strict=False)
+        states = zip(equal_steps.states, results[len(of_place) :], strict=False)
         new.update((id(values[place][-1]), state) for place, state in states)
         for place, rows in of_place.items():
             new.update((id(x), rows[k]) for k, x in enumerate(values[place]) if id(x) in read)
         new.update((id(join.node.outputs[0]), join.of(of_place[join.place])) for join in joins.values())
-    made = trace.nodes
-    for node in made:
-        node.location = found.body[0].location
+    loop_nodes = trace.nodes
+    for node in loop_nodes:
+        node.location = equal_steps.body[0].location
     for node in after:
         node.inputs = [new.get(id(x), x) for x in node.inputs]
     trace.outputs = [new.get(id(x), x) for x in trace.outputs]
-    trace.nodes = live_nodes([*nodes.apart, *before, *made, *after], trace.outputs)
-    trace.rolled.append(f"{found.steps} equal steps of {found.period} operators are one loop")
+    trace.nodes = live_nodes([*nodes.apart, *before, *loop_nodes, *after], trace.outputs)
+    trace.rolled.append(f"{equal_steps.steps} equal steps of {equal_steps.period} operators are one loop")
 
 
 class _Join(NamedTuple):
@@ -435,9 +437,9 @@ class _Join(NamedTuple):
 
 def _joins(nodes: Sequence[TraceNode], values: Mapping[Place, Sequence[TracedSymbol]]) -> dict[int, _Join]:
     """The nodes that join the values of a place in all steps, by identity."""
-    forwards = {id(each[0]): place for place, each in values.items()}
-    reverse = {id(each[-1]): place for place, each in values.items()}
-    found: dict[int, _Join] = {}
+    forwards = {id(symbols[0]): place for place, symbols in values.items()}
+    reverse = {id(symbols[-1]): place for place, symbols in values.items()}
+    joins: dict[int, _Join] = {}
     for node in nodes:
         if len(node.inputs) < STEPS or not isinstance(node.op, Movement):
             continue
@@ -446,14 +448,14 @@ def _joins(nodes: Sequence[TraceNode], values: Mapping[Place, Sequence[TracedSym
         for starts, step in ((forwards, 1), (reverse, -1)) if axis is not None else ():
             place = starts.get(inputs[0])
             if axis is not None and place is not None and inputs == [id(x) for x in values[place][::step]]:
-                found[id(node)] = _Join(node, place, axis, step < 0)
-    return found
+                joins[id(node)] = _Join(node, place, axis, step < 0)
+    return joins
 
 
 def _gathered(rows: Sequence[TracedSymbol]) -> Any:
     """Values along a new first axis: the array whose rows they are, or a copy."""
-    found = _Rows.of(rows)
-    return function("stack")(*rows, axis=0) if found is None else found.gathered()
+    slices = _Slices.of(rows)
+    return function("stack")(*rows, axis=0) if slices is None else slices.gathered()
 
 
 def _moved(x: Any, axis: int, to: int) -> Any:
