@@ -21,6 +21,8 @@ EXCEPTIONS = {
     ("library/extension_compile.py", "tempfile.TemporaryDirectory"): "a compiler writes there",
     ("test_utils/surroundings.py", "open"): "the null device",
     ("launch/rank_process.py", "os.open"): "the null device",
+    ("compile/background/compiler_worker.py", "os.open"): "the null device",
+    ("compile/background/compiler_worker.py", "os.fdopen"): "a pipe",
     ("optimizer/updater.py", "np.savez"): "into memory",
     ("tools/triton_report.py", "tempfile.NamedTemporaryFile"): "for a program of Triton",
 }

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from queue import SimpleQueue
 from typing import IO
 
 from hybridc.compile.background.portable_trace import PortableTrace
 from hybridc.compile.stages import Traced
 from hybridc.compile.warm_start import compiled_identity
+from hybridc.ground import limits
 from hybridc.ground.serialize import NotWritable, from_bytes
 
 # Bytes of the length before a message.
@@ -30,7 +30,8 @@ def serve() -> None:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whatever prints
     requests: SimpleQueue[bytes] = SimpleQueue()
-    threading.Thread(target=_read_requests, args=(requests,), daemon=True).start()
+    if limits.thread(_read_requests, "hybridc requests", requests, daemon=True) is None:
+        sys.exit(1)
     while True:
         send(answers, _answer(requests.get()).encode())
 

@@ -96,7 +96,7 @@ def test_all_sources_of_the_code_are_in_its_key():
     writers = {name for name, path in known.items() if path in sources and not name.startswith("hybridc.ground.")}
     writers -= {objects.__name__}
     found = [i for name in writers for i in house._imports(known, name, house.parsed(known[name])[1])]
-    used = {i.target for i in house.ours(found) if not i.typing}
+    used = {i.target for i in house.ours(found) if not i.typing} - {"hybridc.ground.records"}  # which defines classes
     assert {known[name] for name in used} <= sources
     assert "hybridc.lower.llvm.codegen.ir_text" in writers
     assert "hybridc.ground.machine" in used
