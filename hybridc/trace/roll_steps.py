@@ -25,10 +25,11 @@ from hybridc.options import OPTIONS
 from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.tracer import Trace, TraceNode, live_nodes
 
-# The fewest steps of a recurrence that are rolled up: fewer are hardly longer than the loop around them.
-STEPS = 4
-# The fewest of other steps: they could run at the same time, or their rows must be copied into one array, or they call
-# the host, and so would their loop.
+# The fewest steps of a recurrence that are rolled up where it trains: fewer of large cells run longer as a loop, which
+# multiplies what depends on rows alone step by step.
+STEPS = 20
+# The fewest in prediction, where the operators of small cells take no longer than a step of a loop; and the fewest of
+# other steps: they could run at the same time, or their rows must be copied into one array, or they call the host.
 MANY_STEPS = 30
 # The most operators of a step: larger ones are found at a cost that grows with their square.
 PERIOD = 256
@@ -62,20 +63,22 @@ class _Nodes:
     """The nodes of a trace: ``apart`` those that nothing but inputs determines cheaply, and ``rest`` in their order.
 
     Creations, such as initial states, and movements of inputs, such as the rows of a sequence, are apart. ``where`` are
-    the places of all values of the rest, by identity; ``same`` are values that others equal, likewise.
+    the places of all values of the rest, by identity; ``same`` are values that others equal, likewise. ``fewest`` are
+    the steps of a recurrence that are worth a loop.
     """
 
     apart: list[TraceNode]
     rest: list[TraceNode]
     where: dict[int, Place]
     same: dict[int, TracedSymbol]
+    fewest: int
 
     @classmethod
     def of(cls, trace: Trace) -> _Nodes:
         """Those of a trace."""
         known = {id(leaf) for leaf in trace.leaves}
         creations: dict[Any, TracedSymbol] = {}
-        nodes = cls([], [], {}, {})
+        nodes = cls([], [], {}, {}, STEPS if trace.training else MANY_STEPS)
         for node in trace.nodes:
             creates = not node.inputs and node.op.PURE
             if creates or (node.inputs and isinstance(node.op, Movement) and all(id(x) in known for x in node.inputs)):
@@ -166,7 +169,7 @@ def _beginnings(nodes: _Nodes, run: _Run) -> Iterator[int]:
     phases, shifts = np.arange(period), np.arange(period)[:, None]
     carried = (phases + reach - shifts) // period - (phases - shifts) // period
     steps = (run.end - run.begin - shifts[:, 0]) // period
-    needed = np.where(carried.any(axis=1), STEPS, MANY_STEPS)
+    needed = np.where(carried.any(axis=1), nodes.fewest, MANY_STEPS)
     possible = np.flatnonzero((carried.max(axis=1) <= 1) & (steps >= needed))
     values = carried.sum(axis=1)
     return (run.begin + int(shift) for shift in sorted(possible, key=lambda i: (-steps[i], values[i], i)))

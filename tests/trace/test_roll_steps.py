@@ -13,7 +13,7 @@ from hybridc.trace import roll_steps
 from hybridc.trace.tracer import trace_call
 
 STEPS = 40
-FEW = 4
+FEW = roll_steps.STEPS
 
 
 class Net(gluon.HybridBlock):
