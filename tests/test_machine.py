@@ -78,7 +78,7 @@ def test_measured_costs_change_no_bit(network, factor, monkeypatch):
         with using(computer):
             lowered = net.trace(x).optimize().lower("llvm")
             cut.add(tuple((p.grain, p.least) for p in parallel_regions(lowered)))
-            keys.add(trace_key.key_of(Traced(trace_call(net, [x], training=True))))
+            keys.add((trace_key.key_of(Traced(trace_call(net, [x], training=True))), trace_key.made_for("llvm")))
             found.append(bits(net, x))
     assert found[0] == found[1] == found[2]
     assert len(keys) == 3
@@ -95,7 +95,7 @@ def test_caches_that_are_read_decide_nothing(network, factor, monkeypatch):
     for computer in (NOMINAL, replace(NOMINAL, processor="another", threads=64, **sizes)):
         with using(computer):
             plans.add(str(net.trace(x).optimize().lower("llvm")))
-            keys.add(trace_key.key_of(Traced(trace_call(net, [x], training=True))))
+            keys.add((trace_key.key_of(Traced(trace_call(net, [x], training=True))), trace_key.made_for("llvm")))
             found.add(tuple(bits(net, x)))
     assert len(found) == len(keys) == len(plans) == 1
 
