@@ -186,7 +186,7 @@ def inference(net: mx.gluon.HybridBlock, hybridized: bool, *args: Any) -> Progra
     def fetch(result: Any) -> list[np.ndarray]:
         return [y.asnumpy() for y in (result if isinstance(result, list | tuple) else (result,))]
 
-    return Program(lambda *data: net(*data, *args[len(data) :]), fetch, (net,), lambda: (args,))
+    return Program(lambda *data: net(*data, *args[len(data) :]) if data else net(*args), fetch, (net,), lambda: (args,))
 
 
 def training(
