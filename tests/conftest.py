@@ -74,6 +74,15 @@ def by_numpy(monkeypatch):
 
 
 @pytest.fixture
+def natively_stored(monkeypatch):
+    """Networks become native code that is stored, whatever target is tested and whether the IR is verified."""
+    from hybridc.compile import compiled_file, new_sizes, pipeline, targets, trace_key, warm_start
+
+    for module in (targets, trace_key, warm_start, new_sizes, compiled_file, pipeline):
+        monkeypatch.setattr(module, "OPTIONS", dataclasses.replace(module.OPTIONS, target="llvm", verify=False))
+
+
+@pytest.fixture
 def own_attributes(monkeypatch):
     """What a test attaches to softmax goes with it: while there is such a thing, no graph is stored."""
     from hybridc.dialects import operator_registry

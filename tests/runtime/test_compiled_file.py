@@ -17,7 +17,10 @@ from hybridc.errors import CompiledFileError
 from hybridc.gluon import SymbolBlock, nn
 from hybridc.lower.llvm.codegen import host, llvm, object_loader, processor
 
-pytestmark = pytest.mark.skipif(not object_loader.runs_here(), reason="elsewhere LLVM loads the code")
+pytestmark = [
+    pytest.mark.skipif(not object_loader.runs_here(), reason="elsewhere LLVM loads the code"),
+    pytest.mark.usefixtures("natively_stored"),
+]
 
 EXPORT = """
 import numpy as np

@@ -103,6 +103,7 @@ def test_a_program_that_loads_the_network_compiles_nothing(tmp_path, text, optio
     assert (alone == cached).all()
 
 
+@pytest.mark.usefixtures("natively_stored")
 def test_training(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     net = nn.Dense(3, in_units=5)

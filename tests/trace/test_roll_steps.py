@@ -277,6 +277,7 @@ def test_a_loop_is_compiled_once():
     assert counts[0] == counts[1] < STEPS
 
 
+@pytest.mark.usefixtures("natively_stored")
 def test_longer_loops_have_the_kernels_of_shorter_ones():
     net = Net(recurrent_over)
     net.hybridize()
