@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +22,7 @@ from benchmarks.peers.peer import (
     Task,
     as_list,
     encoder_layers,
+    in_turn,
 )
 
 LAYERS = ("w1", "b1", "w2", "b2")
@@ -409,9 +409,7 @@ class Jax(Peer):
         def graph(inner: str, outer: str) -> Program:
             return inference(task, lambda x: operator(outer)(operator(inner)(x)))
 
-        made = [graph(*names) for names in GRAPHS]
-        turns = itertools.cycle(made)
-        return Program(lambda *data: next(turns).call(*data), fetch)
+        return in_turn([graph(*names) for names in GRAPHS])
 
     def tanh_chain(self, task: Task) -> Program:
         operators = int(task.name.rpartition("_")[2])

@@ -6,7 +6,7 @@ Nothing here needs more than NumPy: it runs in the environments of all peers.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +55,12 @@ class Program:
 
     call: Callable[..., Any]
     fetch: Callable[[Any], list[np.ndarray]]
+
+
+def in_turn(programs: Sequence[Program]) -> Program:
+    """A program each of whose calls is one of the next of these."""
+    turns = itertools.cycle(programs)
+    return Program(lambda *data: next(turns).call(*data), programs[0].fetch)
 
 
 @dataclass(frozen=True)

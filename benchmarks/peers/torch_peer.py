@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,6 +22,7 @@ from benchmarks.peers.peer import (
     Task,
     as_list,
     encoder_layers,
+    in_turn,
 )
 
 LAYERS = ("w1", "b1", "w2", "b2")
@@ -360,9 +360,7 @@ class Torch(Peer):
             first, second = getattr(torch, inner), getattr(torch, outer)
             return self.inference(lambda x: second(first(x)), task.arrays["x"])
 
-        made = [graph(*names) for names in GRAPHS]
-        turns = itertools.cycle(made)
-        return Program(lambda *data: next(turns).call(*data), fetch)
+        return in_turn([graph(*names) for names in GRAPHS])
 
     def tanh_chain(self, task: Task) -> Program:
         operators = int(task.name.rpartition("_")[2])

@@ -114,8 +114,8 @@ def _hash(values: Callable[[Any], tuple[Any, ...]]) -> Callable[[Any], int]:
 
 @recursive_repr()
 def _repr(self: Any) -> str:
-    shown = [f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self) if f.repr]
-    return f"{type(self).__qualname__}({', '.join(shown)})"
+    values = [f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self) if f.repr]
+    return f"{type(self).__qualname__}({', '.join(values)})"
 
 
 def _refusals(cls: type[Any], fields: dict[str, Field[Any]]) -> tuple[Callable[..., None], Callable[..., None]]:
@@ -138,8 +138,8 @@ def _late_init(cls: Any) -> Callable[..., None]:
     """``__init__`` until the first object is made."""
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        cls.__init__ = made = _init(cls)
-        made(self, *args, **kwargs)
+        cls.__init__ = init = _init(cls)
+        init(self, *args, **kwargs)
 
     return __init__
 
@@ -169,6 +169,6 @@ def _init(cls: Any) -> Callable[..., None]:
     arguments = ", ".join([*positional, *["*"] * bool(keywords), *keywords])
     body = "\n    ".join(lines or ["pass"])
     exec(f"def __init__({arguments}):\n    {body}", names)
-    made = names["__init__"]
-    made.__qualname__ = f"{cls.__qualname__}.__init__"
-    return made
+    init = names["__init__"]
+    init.__qualname__ = f"{cls.__qualname__}.__init__"
+    return init

@@ -372,8 +372,8 @@ def version_of(package: Path) -> str:
     listed = sorted(package.parent.glob(f"{package.name}-*.dist-info/RECORD"))
     if len(listed) == 1:
         return hashlib.sha256(listed[0].read_bytes()).hexdigest()
-    found = [f"{path} {size} {time}" for path, size, time in _sources(str(package))]
-    return hashlib.sha256("\n".join(sorted(found)).encode()).hexdigest()
+    lines = [f"{path} {size} {time}" for path, size, time in _sources(str(package))]
+    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
 
 
 @functools.cache

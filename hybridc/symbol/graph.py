@@ -118,12 +118,12 @@ def arguments(entries: Iterable[Entry]) -> list[SymbolNode]:
 def inputs(entries: Iterable[Entry]) -> tuple[list[SymbolNode], list[SymbolNode]]:
     """The arguments, and the auxiliary states."""
     nodes = topological(entries)
-    found = [n for n in nodes if n.op is None]
+    leaves = [n for n in nodes if n.is_variable]
     updated: set[int] = set()
     for node in nodes:
         if node.op is not None:
             updated.update(id(node.inputs[i][0]) for i in node.op.auxiliary() if i < len(node.inputs))
-    return [n for n in found if id(n) not in updated], [n for n in found if id(n) in updated]
+    return [n for n in leaves if id(n) not in updated], [n for n in leaves if id(n) in updated]
 
 
 def copied(entries: Sequence[Entry]) -> list[Entry]:

@@ -51,7 +51,7 @@ class BackgroundGraph:
 
     @property
     def is_lost(self) -> bool:
-        """Whether this process is a forked child, and only its parent will have the graph."""
+        """Whether this process was forked during the compilation, so that only its parent receives the graph."""
         return self._compilation.is_lost
 
     def latest(self) -> CompiledGraph | BackgroundGraph:

@@ -34,8 +34,8 @@ _PROGRAM = (
 class BackgroundCompilation:
     """A graph that is compiled into the disk cache.
 
-    ``is_over`` says that it is there, or will not be for the reason ``failure``. ``is_lost``: this process is a child
-    that was forked meanwhile, which nobody will answer.
+    ``is_over`` says that it is there, or will not be for the reason ``failure``. ``is_lost``: this process
+    was forked during the compilation, whose result only its parent receives.
     """
 
     def __init__(self, request: bytes) -> None:
@@ -58,7 +58,7 @@ class BackgroundCompilation:
 
 
 class BackgroundCompiler:
-    """What hands graphs to the compiler process, one after the other; equal graphs once."""
+    """Sends graphs to the compiler process, one after the other; graphs of equal keys once."""
 
     def __init__(self) -> None:
         self._lock = ForkLock()
@@ -85,7 +85,7 @@ class BackgroundCompiler:
         return compilation
 
     def _started(self) -> bool:
-        """Whether a thread serves what waits; else there can be none, and all of that fails."""
+        """Start the thread that serves the queue; False if none can be started, and every waiting compilation fails."""
         if limits.thread(self._serve, "hybridc background compiler", daemon=True) is not None:
             return True
         while self._by_key:
@@ -102,7 +102,7 @@ class BackgroundCompiler:
             compilation.end(failure)
 
     def _next(self) -> tuple[str, BackgroundCompilation] | None:
-        """What is to be compiled next; None, and no process, if nothing has come for a while."""
+        """The next compilation; None, after the process was ended, if none was requested for :data:`IDLE`."""
         while True:
             try:
                 return self._waiting.get(timeout=IDLE)

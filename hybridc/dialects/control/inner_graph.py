@@ -172,10 +172,10 @@ def recorded_gradients(
     """
     F = HOOKS.symbols()
     with trace.active():
-        found = body.gradients(F, ograds, arguments, needed, saved)
+        grads = body.gradients(F, ograds, arguments, needed, saved)
         return [
             F.zeros(shape=x.shape, dtype=x.dtype) if n and g is None else g
-            for g, x, n in zip(found, arguments, needed, strict=True)
+            for g, x, n in zip(grads, arguments, needed, strict=True)
         ]
 
 
