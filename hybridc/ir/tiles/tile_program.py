@@ -601,6 +601,12 @@ class TileProgram(Printed, text="parallel( {parallel:axes})?( shared)?( tiled i{
         return tuple(a for a in range(len(self.sizes)) if a not in loop)
 
     @property
+    def for_all_sizes(self) -> bool:
+        """Whether nothing follows from the sizes of arrays: axes without an argument are as long as a register tile."""
+        whole = {tile.axes for tile in self.tiles if tile.walk == "whole" and not isinstance(tile.block, str)}
+        return all(n is None or (axis,) in whole for axis, n in enumerate(self.sizes))
+
+    @property
     def known_sizes(self) -> Axes:
         """The sizes of the axes that are no arguments of the code."""
         return tuple(n for n in self.sizes if n is not None)

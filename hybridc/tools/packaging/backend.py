@@ -1,13 +1,13 @@
 """How the package is built: by setuptools, after the objects that a wheel has were compiled into the source tree.
 
-A wheel needs for that what hybridc needs to run without a network; a source tree that is installed in place does not:
-there ``make`` compiles them, or the first process that needs one.
+That needs what hybridc needs to run. A source tree that is installed in place does without: there ``make`` compiles
+them, or the first process that needs one.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
-import re
 import subprocess
 import sys
 import tomllib
@@ -36,15 +36,14 @@ __all__ = [  # the hooks, most of them setuptools'
 ]
 
 ROOT = Path(__file__).resolve().parents[3]
-# What the program that compiles the objects imports; llvmlite's LLVM has the targets of all architectures.
-_NEEDED = ("numpy", "ml_dtypes", "llvmlite")
+LLVM = "karellen-llvm-core"
+LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 
 
 def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
     """What is to be installed before a wheel is built, in the versions that the package asks for."""
     with (ROOT / "pyproject.toml").open("rb") as file:
-        dependencies = tomllib.load(file)["project"]["dependencies"]
-    own = [each for each in dependencies if re.split(r"[^\w-]", each)[0] in _NEEDED]
+        own = tomllib.load(file)["project"]["dependencies"]
     return build_meta.get_requires_for_build_wheel(config_settings) + own
 
 
@@ -52,5 +51,19 @@ def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_dire
     """Build a wheel, with its objects."""
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    subprocess.run([sys.executable, "-m", "hybridc.tools.ship_objects"], cwd=ROOT, env=env, check=True)
+    # Where it is installed for one build only, hybridc would not look for it.
+    library = _release_library()
+    levels = [] if library is None else LEVELS
+    env |= {} if library is None else {"HYBRIDC_LLVM": str(library)}
+    subprocess.run([sys.executable, "-m", "hybridc.tools.ship_objects", *levels], cwd=ROOT, env=env, check=True)
     return build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
+
+
+def _release_library() -> Path | None:
+    """The release build of LLVM; None on systems for which there is none, whose wheels have the runtime alone."""
+    try:
+        files = importlib.metadata.files(LLVM) or []
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    paths = (Path(str(file.locate())) for file in files if file.name.startswith("libLLVM.so."))
+    return next((path.resolve() for path in paths if path.exists()), None)

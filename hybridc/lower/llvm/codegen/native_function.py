@@ -3,10 +3,12 @@
     load_functions([NativeFunction(key, build), ...]) → [Code, ...]
 
 Equal keys mean equal code: code loaded in this process is shared, and objects compiled by any process of this user are
-in the cache folder. A missing function is compiled to an object of its own, which is position independent:
-external functions (BLAS) are resolved by name when it is loaded (:func:`declare_symbol`). LLVM runs on threads while
-further functions are built, or from :func:`compile_functions_ahead` on, while memory is planned. Machine code that is
-loaded together is freed when the last :class:`LoadedCode` of it dies.
+in the cache folder. Functions for arrays of all sizes are compiled for the level of the processor, wherever that is
+done: so the package has those of usual networks, under all that an object follows from (:func:`ship_object`). A missing
+function is compiled to an object of its own, which is position independent: external functions (BLAS) are resolved by
+name when it is loaded (:func:`declare_symbol`). LLVM runs on threads while further functions are built, or from
+:func:`compile_functions_ahead` on, while memory is planned. Machine code that is loaded together is freed when the last
+:class:`LoadedCode` of it dies.
 """
 
 from __future__ import annotations
@@ -26,9 +28,10 @@ from hybridc.ground.events import recorded
 from hybridc.ground.locks import PATIENCE, ForkLock
 from hybridc.ground.records import dataclass
 from hybridc.ground.serialize import NOT_SERIALISED
-from hybridc.ground.store import compiler_version, is_collecting, keep, kept
+from hybridc.ground.store import compiler_version, is_collecting, keep, kept, ship, shipped
 from hybridc.lower.llvm.codegen import llvm, llvm_c, object_loader, processor
 from hybridc.lower.llvm.codegen.host import HostProcessor, host
+from hybridc.lower.llvm.codegen.llvm_release import PASSES
 from hybridc.lower.llvm.codegen.object_file import undefined_symbols
 from hybridc.lower.llvm.codegen.object_loader import LoadedObjects
 from hybridc.lower.llvm.gemm import native_blas
@@ -65,14 +68,24 @@ class NativeFunction:
 
     def compiler(self) -> Callable[[], ObjectCode]:
         """A function that compiles its object on another thread; IR is built before."""
-        ir = llvm_text([self])
-        return lambda: object_of(ir)
+        ir, cpu = llvm_text([self]), self.cpu
+        return lambda: object_of(ir, cpu)
+
+    @property
+    def for_all_sizes(self) -> bool:
+        """Whether its code is the same for arrays of all sizes."""
+        return self.program is not None and self.program.for_all_sizes
+
+    @property
+    def cpu(self) -> str:
+        """The processor that it is compiled for: what ``HYBRIDC_CPU`` says, or its level."""
+        return processor.shared_level() if self.for_all_sizes else OPTIONS.cpu
 
     def explain(self, stage: str) -> str:
         """Its text at a stage: ``"tiles"``, ``"llvm"``, ``"optimised"`` or ``"assembly"``."""
         if stage == "tiles":
             return "// no tile program" if self.program is None else str(self.program)
-        return explained(llvm_text([self]), stage)
+        return explained(llvm_text([self]), stage, self.cpu)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,9 +177,9 @@ def _found(functions: Sequence[NativeFunction]) -> tuple[dict[str, LoadedCode], 
 # The target machine
 
 
-def machine() -> llvm.TargetMachine:
-    """This thread's target machine."""
-    return llvm.TargetMachine(processor.name(), processor.features_text(), _SPEED_LEVEL)
+def machine(cpu: str | None = None) -> llvm.TargetMachine:
+    """This thread's target machine: for what ``HYBRIDC_CPU`` says, or for a level."""
+    return llvm.TargetMachine(processor.name(cpu), processor.features_text(cpu), _SPEED_LEVEL)
 
 
 def generic_machine(triple: str = "") -> llvm.TargetMachine:
@@ -188,22 +201,22 @@ def _target_key(_: str, asked: HostProcessor) -> str:
 # From functions to object code
 
 
-def llvm_text(functions: Sequence[NativeFunction]) -> str:
-    """The LLVM IR of these functions, before LLVM's passes."""
+def llvm_text(functions: Sequence[NativeFunction], vector_bits: int | None = None) -> str:
+    """The LLVM IR of these functions, before LLVM's passes; for vectors of the target's width, or of another."""
     # Imported late: loading cached code needs no compiler, whose import takes longer than that.
     from hybridc.lower.llvm.codegen.function_text import ModuleText, half_functions
 
-    module = ModuleText(processor.vector_bits())
+    module = ModuleText(vector_bits or processor.vector_bits())
     for function in functions:
         function.build(module, function.symbol)
     return str(module) + ("" if processor.converts_halves() else half_functions())
 
 
-def explained(ir: str, stage: str) -> str:
+def explained(ir: str, stage: str, cpu: str | None = None) -> str:
     """LLVM IR at a stage: ``"llvm"``, ``"optimised"`` or ``"assembly"``."""
     if stage == "llvm":
         return ir
-    target = machine()
+    target = machine(cpu)
     module = optimised(ir, target)
     return str(module) if stage == "optimised" else target.assembly(module)
 
@@ -283,11 +296,25 @@ _SLOTS = _Slots()
 _AHEAD: weakref.WeakValueDictionary[str, _CompilerThread] = weakref.WeakValueDictionary()
 
 
-def object_of(ir: str) -> ObjectCode:
-    """Compile LLVM IR to an object."""
+def object_of(ir: str, cpu: str | None = None) -> ObjectCode:
+    """The object of LLVM IR for the target, or a level: LLVM compiles it, unless the package has what it would give."""
+    code = shipped(_shipped_key(ir, cpu), ObjectCode)
+    if code is not None:
+        return code
     with recorded("compile", "LLVM", characters=len(ir)):
-        target = machine()
+        target = machine(cpu)
         return ObjectCode.of(target.object(optimised(ir, target)))
+
+
+def ship_object(ir: str, cpu: str) -> None:
+    """Make the object of LLVM IR for a level part of the package."""
+    ship(_shipped_key(ir, cpu), object_of(ir, cpu))
+
+
+def _shipped_key(ir: str, cpu: str | None) -> str:
+    """All that an object follows from."""
+    target = f"{processor.name(cpu)} {processor.features_text(cpu)} {host().llvm}"
+    return f"object {target} {PASSES}\n{hashlib.sha256(ir.encode()).hexdigest()}"
 
 
 def _entry(function: NativeFunction) -> str:

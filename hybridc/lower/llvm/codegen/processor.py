@@ -25,9 +25,10 @@ _X86_LEVELS: Mapping[str, tuple[str, ...]] = {
 _LEAST: Mapping[str, tuple[str, ...]] = {"aarch64": ("neon",), "arm64": ("neon",)}
 
 
-def name() -> str:
-    """LLVM's name of the target CPU."""
-    return host().name if OPTIONS.cpu == "host" else _level(OPTIONS.cpu)
+def name(cpu: str | None = None) -> str:
+    """LLVM's name of the target CPU, or of a level."""
+    cpu = cpu or OPTIONS.cpu
+    return host().name if cpu == "host" else _level(cpu)
 
 
 def features() -> Mapping[str, bool]:
@@ -35,9 +36,10 @@ def features() -> Mapping[str, bool]:
     return _features(OPTIONS.cpu)
 
 
-def features_text() -> str:
-    """The features as LLVM's feature string."""
-    return ",".join(f"{'+' if has else '-'}{feature}" for feature, has in sorted(features().items()))
+def features_text(cpu: str | None = None) -> str:
+    """The features, or those of a level, as LLVM's feature string."""
+    has = _features(cpu or OPTIONS.cpu)
+    return ",".join(f"{'+' if has[feature] else '-'}{feature}" for feature in sorted(has))
 
 
 def vector_bits(cpu: str | None = None) -> int:
@@ -57,6 +59,13 @@ def lacking(level: str) -> list[str]:
         return []
     host_features = _features("host")
     return sorted(feature for feature, has in _features(level).items() if has and not host_features.get(feature, False))
+
+
+def shared_level() -> str:
+    """What code that many programs share is compiled for: the target's highest level, or the target if it has none."""
+    has = features()
+    levels = [level for level in _X86_LEVELS if all(has.get(feature, False) for feature in _features(level))]
+    return levels[-1] if levels else OPTIONS.cpu
 
 
 def check_runs_here() -> None:
