@@ -3,15 +3,17 @@
 A recurrent network that is unrolled, by hand or by ``unroll`` of a cell, has its operators in the trace again and
 again, and compiling them takes a time that grows with the sequence. Steps are equal if their operators are, and if each
 reads the results of the same operators of its own step and of the step before, what is the same for all steps, and
-values of its own (a row of a sequence). ``HYBRIDC_ROLL=0`` leaves traces as they are.
+values of its own (a row of a sequence). What contracts such rows with what is the same for all steps is computed for
+all rows at once, before the loop. ``HYBRIDC_ROLL=0`` leaves traces as they are.
 """
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -19,17 +21,16 @@ from hybridc.array.functions import function
 from hybridc.dialects.body import Body, BodyStep
 from hybridc.dialects.control.loop import ForLoop
 from hybridc.dialects.math.contraction import Product
-from hybridc.dialects.operator import Elementwise, Movement, Opaque
+from hybridc.dialects.operator import Elementwise, Movement, Opaque, Operator
 from hybridc.ground.records import dataclass
 from hybridc.options import OPTIONS
 from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.tracer import Trace, TraceNode, live_nodes
 
-# The fewest steps of a recurrence that are rolled up where it trains: fewer of large cells run longer as a loop, which
-# multiplies what depends on rows alone step by step.
-STEPS = 20
-# The fewest in prediction, where the operators of small cells take no longer than a step of a loop; and the fewest of
-# other steps: they could run at the same time, or their rows must be copied into one array, or they call the host.
+# The fewest steps of a recurrence that are rolled up.
+STEPS = 4
+# The fewest of other steps: they could run at the same time, or their rows must be copied into one array, or they call
+# the host.
 MANY_STEPS = 30
 # The most operators of a step: larger ones are found at a cost that grows with their square.
 PERIOD = 256
@@ -63,22 +64,20 @@ class _Nodes:
     """The nodes of a trace: ``apart`` those that nothing but inputs determines cheaply, and ``rest`` in their order.
 
     Creations, such as initial states, and movements of inputs, such as the rows of a sequence, are apart. ``where`` are
-    the places of all values of the rest, by identity; ``same`` are values that others equal, likewise. ``fewest`` are
-    the steps of a recurrence that are worth a loop.
+    the places of all values of the rest, by identity; ``same`` are values that others equal, likewise.
     """
 
     apart: list[TraceNode]
     rest: list[TraceNode]
     where: dict[int, Place]
     same: dict[int, TracedSymbol]
-    fewest: int
 
     @classmethod
     def of(cls, trace: Trace) -> _Nodes:
         """Those of a trace."""
         known = {id(leaf) for leaf in trace.leaves}
         creations: dict[Any, TracedSymbol] = {}
-        nodes = cls([], [], {}, {}, STEPS if trace.training else MANY_STEPS)
+        nodes = cls([], [], {}, {})
         for node in trace.nodes:
             creates = not node.inputs and node.op.PURE
             if creates or (node.inputs and isinstance(node.op, Movement) and all(id(x) in known for x in node.inputs)):
@@ -118,6 +117,11 @@ class _Nodes:
     def _is_input(self, x: TracedSymbol) -> bool:
         """Whether a value is an input of the graph, moved or not."""
         return x.node is None or (id(x) not in self.where and bool(x.node.inputs))
+
+
+def _is_shared(source: _Source) -> bool:
+    """Whether all steps read the same value."""
+    return isinstance(source, TracedSymbol)
 
 
 def _values(node: TraceNode) -> Sequence[TracedSymbol]:
@@ -169,7 +173,7 @@ def _beginnings(nodes: _Nodes, run: _Run) -> Iterator[int]:
     phases, shifts = np.arange(period), np.arange(period)[:, None]
     carried = (phases + reach - shifts) // period - (phases - shifts) // period
     steps = (run.end - run.begin - shifts[:, 0]) // period
-    needed = np.where(carried.any(axis=1), nodes.fewest, MANY_STEPS)
+    needed = np.where(carried.any(axis=1), STEPS, MANY_STEPS)
     possible = np.flatnonzero((carried.max(axis=1) <= 1) & (steps >= needed))
     values = carried.sum(axis=1)
     return (run.begin + int(shift) for shift in sorted(possible, key=lambda i: (-steps[i], values[i], i)))
@@ -326,6 +330,36 @@ class _EqualSteps:
                     return True
         return False
 
+    @functools.cached_property
+    def ahead(self) -> dict[int, Operator]:
+        """The contractions of a step that read a row and what all steps read, as operators on all rows at once."""
+        if not self._recurs():
+            return {}
+        stacked: dict[int, Operator] = {}
+        for j, (node, sources) in enumerate(zip(self.body, self.inputs, strict=True)):
+            row, *others = sources or [None]
+            if not isinstance(node.op, Product) or (j, 0) in self.states:
+                continue
+            if isinstance(row, _StepRow) and all(map(_is_shared, others)):
+                op = node.op.on_stack(node.inputs[0].shape)
+                stacked |= {} if op is None else {j: op}
+        return stacked
+
+    def rows_read(self) -> list[int]:
+        """The rows that the loop reads, by their positions."""
+        read = {s.position for j, sources in enumerate(self.inputs) if j not in self.ahead for s in sources
+                if isinstance(s, _StepRow)}  # fmt: skip
+        return sorted(read)
+
+    def computed_ahead(self, trace: Trace, gathered: Sequence[Any]) -> dict[Place, TracedSymbol]:
+        """The values of all steps that do not need the loop, recorded in the trace, given the rows."""
+        values: dict[Place, TracedSymbol] = {}
+        for j, op in self.ahead.items():
+            row, *others = self.inputs[j]
+            assert isinstance(row, _StepRow)
+            (values[j, 0],) = trace.emit(op, [gathered[row.position], *cast("list[TracedSymbol]", others)], None)
+        return values
+
     def values(self, place: Place) -> list[TracedSymbol]:
         """The values of a place in all steps."""
         j, result = place
@@ -338,20 +372,28 @@ class _EqualSteps:
     def residuals(self) -> list[Place]:
         """What a gradient had better not compute again: contractions, or sums of such that nothing else reads."""
         readers = Counter(s.place for sources in self.inputs for s in sources if isinstance(s, _Own | _State))
-        residuals = [(j, 0) for j, node in enumerate(self.body) if isinstance(node.op, Product)]
-        for j, (node, sources) in enumerate(zip(self.body, self.inputs, strict=True)):
-            terms = [s.place for s in sources if isinstance(s, _Own) and s.place in residuals and readers[s.place] == 1]
-            if node.op.LINEAR and len(terms) == len(sources):
+        inside = [(j, node) for j, node in enumerate(self.body) if j not in self.ahead]
+        residuals = [(j, 0) for j, node in inside if isinstance(node.op, Product)]
+        for j, node in inside:
+            places = [s.place for s in self.inputs[j] if isinstance(s, _Own)]
+            terms = [p for p in places if p in residuals and readers[p] == 1]
+            rows = [p for p in places if p[0] in self.ahead]
+            if node.op.LINEAR and terms and len(terms) + len(rows) == len(self.inputs[j]):
                 residuals = [*(place for place in residuals if place not in terms), (j, 0)]
         return residuals
 
     def loop(
         self, stacked: Sequence[Place], residuals: Sequence[Place], saves: bool
     ) -> tuple[ForLoop, list[TracedSymbol]]:
-        """The loop that gives these values of all steps, and the last states; and what all steps read."""
-        shared = {id(s): s for sources in self.inputs for s in sources if isinstance(s, TracedSymbol)}
-        arguments: dict[Any, int] = {("row", i): i for i in range(len(self.rows))}  # by row, place or identity
-        for key in [*self.states, *shared]:
+        """The loop that gives these values of all steps, and the last states; and what all steps read.
+
+        Its data are :meth:`rows_read`, then what is computed :attr:`ahead`.
+        """
+        inside = [(j, node) for j, node in enumerate(self.body) if j not in self.ahead]
+        shared = {id(s): s for j, _ in inside for s in self.inputs[j] if isinstance(s, TracedSymbol)}
+        data = [*[("row", i) for i in self.rows_read()], *[("ahead", j) for j in self.ahead]]
+        arguments: dict[Any, int] = {}  # by row, operator, place or identity
+        for key in [*data, *self.states, *shared]:
             arguments[key] = len(arguments)
         count = len(arguments) + bool(self.counters)
         computed: dict[Place, int] = {}
@@ -359,7 +401,7 @@ class _EqualSteps:
         def index_of(source: _Source) -> int:
             match source:
                 case _Own(place):
-                    return computed[place]
+                    return arguments["ahead", place[0]] if place[0] in self.ahead else computed[place]
                 case _State(place):
                     return arguments[place]
                 case _StepRow(position):
@@ -368,8 +410,8 @@ class _EqualSteps:
                     return arguments[id(source)]
 
         steps: list[BodyStep] = []
-        for j, (node, sources) in enumerate(zip(self.body, self.inputs, strict=True)):
-            op, inputs = node.op, [index_of(source) for source in sources]
+        for j, node in inside:
+            op, inputs = node.op, [index_of(source) for source in self.inputs[j]]
             if op.DRAWS:
                 op = op.bind(**{**op.attrs, "draw": op.attrs["draw"] - self.draw})
                 inputs.append(count - 1)
@@ -378,8 +420,8 @@ class _EqualSteps:
             computed.update({(j, i): first + i for i in range(len(node.outputs))})
         body = Body(count, steps, [computed[place] for place in (*stacked, *residuals, *self.states)])
         op = ForLoop.bind(
-            body=body, data=len(self.rows), states=len(self.states), saves=saves, residuals=len(residuals),
-            counters=self.counters, steps=() if self.rows and not self.counters else (self.steps,), draw=self.draw,
+            body=body, data=len(data), states=len(self.states), saves=saves, residuals=len(residuals),
+            counters=self.counters, steps=() if data and not self.counters else (self.steps,), draw=self.draw,
         )  # fmt: skip
         assert isinstance(op, ForLoop)
         return op, list(shared.values())
@@ -396,16 +438,19 @@ def _replace(trace: Trace, nodes: _Nodes, equal_steps: _EqualSteps) -> None:
     stacked = [p for p in values if p in joined or any(id(x) in read for x in values[p][:-1])]
     stacked += [p for p in values if p not in (*stacked, *equal_steps.states) and id(values[p][-1]) in read]
     residuals = equal_steps.residuals() if trace.training else []
-    stacked = [p for p in stacked if p not in residuals]
+    stacked = [p for p in stacked if p not in residuals and p[0] not in equal_steps.ahead]
     op, shared = equal_steps.loop(stacked, residuals, trace.training)
     new: dict[int, TracedSymbol] = {}
     trace.nodes = []
     with trace.active():
-        data: list[Any] = [_gathered(rows) for rows in equal_steps.rows]
+        gathered: list[Any] = [_gathered(rows) for rows in equal_steps.rows]
+        ahead = equal_steps.computed_ahead(trace, gathered)
+        data = [*[gathered[i] for i in equal_steps.rows_read()], *ahead.values()]
         keys = [trace.key()] * bool(op.counters)
         results = trace.emit(op, [*data, *equal_steps.states.values(), *shared, *keys], None)
         of_place: dict[Place, Any] = dict(zip((*stacked, *residuals), results, strict=False))
         states = zip(equal_steps.states, results[len(of_place) :], strict=False)
+        of_place |= ahead
         new.update((id(values[place][-1]), state) for place, state in states)
         for place, rows in of_place.items():
             new.update((id(x), rows[k]) for k, x in enumerate(values[place]) if id(x) in read)

@@ -9,6 +9,8 @@ import pytest
 
 import hybridc as mx
 from hybridc import autograd, gluon
+from hybridc.dialects.control.loop import ForLoop
+from hybridc.dialects.math.contraction import Product
 from hybridc.trace import roll_steps
 from hybridc.trace.tracer import trace_call
 
@@ -197,6 +199,57 @@ def test_equal_steps_are_a_loop(forward):
 def test_layers_are_loops_one_after_the_other():
     found = agrees(Net(two_layers), arrays((FEW, 2, 3), (2, 3), (3, 3)))
     assert len(found) == 2, found
+
+
+def projected(F, x, h, w):
+    """Both are linear maps with the same weight; that of the rows is read behind the loop, too."""
+    rows = []
+    for t in range(FEW):
+        i = F.FullyConnected(x[t], w, num_hidden=3, no_bias=True)
+        h = F.tanh(F.FullyConnected(h, w, num_hidden=3, no_bias=True) + i)
+        rows.append(h * F.sigmoid(i))
+        rows.append(i)
+    return F.stack(*rows[::2], axis=0), F.stack(*rows[1::2], axis=1), rows[1], h
+
+
+def projected_backwards(F, x, h, w):
+    rows = []
+    for t in reversed(range(FEW)):
+        h = F.tanh(F.dot(h, w) * F.dot(x[t], w))
+        rows.append(h)
+    return F.stack(*rows, axis=0)
+
+
+def projected_for_later(F, x, h, w):
+    """The next step reads what this one makes of its row."""
+    before = F.zeros_like(h)
+    for t in range(FEW):
+        now = F.dot(x[t], w)
+        h, before = F.tanh(F.dot(h, w) + before), now
+    return h, before
+
+
+def projected_lines(F, x, h, w):
+    """One of the matmuls with a row is of the state, too, and turns the row over."""
+    for t in range(FEW):
+        both = F.dot(h, F.dot(x[t], h, transpose_a=True))
+        h = F.tanh(F.dot(h, w) + both + F.FullyConnected(x[t], w, num_hidden=3, no_bias=True, flatten=False))
+    return h
+
+
+@pytest.mark.parametrize(
+    ("forward", "inside"),
+    [(projected, 1), (projected_backwards, 1), (projected_for_later, 2), (projected_lines, 3), (two_layers, 1)],
+)
+def test_rows_are_multiplied_before_the_loop(forward, inside):
+    inputs = arrays((FEW, 2, 3), (2, 3), (3, 3))
+    trace = trace_call(Net(forward), inputs, True)
+    roll_steps.roll_steps(trace)
+    bodies = [node.op.body for node in trace.nodes if isinstance(node.op, ForLoop)]
+    assert bodies
+    for body in bodies:
+        assert sum(isinstance(step.op, Product) for step in body.steps) == inside
+    assert agrees(Net(forward), inputs)
 
 
 def elementwise(F, x, h, w):

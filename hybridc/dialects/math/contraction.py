@@ -10,6 +10,7 @@ import numpy as np
 
 from hybridc.dialects.operator import Bad, Composite, Contraction, Operator, Sample, attribute, invoke_bound, register
 from hybridc.dialects.operator_attribute import DType, Shape
+from hybridc.dialects.operator_registry import unrecorded
 from hybridc.dtypes import HALVES, is_float
 from hybridc.errors import DTypeError, ShapeError
 from hybridc.ground.absent import warn_dense
@@ -57,6 +58,14 @@ class Product(Operator):
             raise DTypeError(
                 f"{self.title()}: inputs must be floating-point, got {dtype}; use .astype('float32') on them"
             )
+
+    @unrecorded
+    def on_stack(self, data: Shape) -> Operator | None:
+        """The operator that does to a stack of first inputs, each of this shape, what this does to each; None if none.
+
+        The other inputs are the same for all.
+        """
+        return None
 
 
 class Transposable(Product):
@@ -227,6 +236,9 @@ class Dot(Transposable, Composite):
             (m, n),
         )
 
+    def on_stack(self, data: Shape) -> Operator | None:
+        return self if len(data) == 2 and not self.transpose_a else None
+
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         return shapes, [self.matrices(*shapes)[0]]
 
@@ -342,6 +354,9 @@ class FullyConnected(Product, Composite):
 
     def input_names(self) -> tuple[str, ...]:
         return self.INPUTS[:2] if self.no_bias else self.INPUTS
+
+    def on_stack(self, data: Shape) -> Operator | None:
+        return self.bind(**{**self.attrs, "flatten": False}) if len(data) == 2 or not self.flatten else None
 
     def rows(self, data: Shape) -> tuple[int, int]:
         """The shape of the data as a matrix."""
