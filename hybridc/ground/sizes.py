@@ -20,7 +20,7 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence, Set
-from numbers import Integral
+from numbers import Integral, Number
 from typing import Any, NamedTuple, NoReturn, TypeGuard, cast
 
 # A polynomial: its monomials, each the numbers of its atoms in order, and their factors.
@@ -303,10 +303,12 @@ class Size:
         return self != 0
 
     def _with(self, name: str, other: Any, symbolic: Callable[[Terms], Any], plain: Callable[[Any, Any], Any]) -> Any:
-        """The result of an operation: symbolic with an integer, and cached; with anything else that of the value."""
+        """The result of an operation: symbolic with an integer, and cached; with another number that of the value."""
         if type(other) is not int and type(other) is not Size:
             terms = _terms(other)
-            return plain(int(self), other) if terms is None else symbolic(terms)
+            if terms is None:
+                return plain(int(self), other) if isinstance(other, Number) else NotImplemented
+            return symbolic(terms)
         key = (name, other)
         found = self.answers.get(key)
         if found is None:

@@ -22,6 +22,7 @@ from xdsl.passes import ModulePass
 
 from hybridc.dialects.mlir.graph_notes import GRADS, ROLES, SAVED
 from hybridc.dialects.mlir.hybrid import HybridOp
+from hybridc.dialects.mlir.hybrid_rt import SizeOp
 from hybridc.dialects.operator import Operator
 from hybridc.ir.kernels.kernel_module import KernelFunction
 from hybridc.ir.structured import affine_operands, places_of
@@ -123,7 +124,7 @@ def _facts_of(function: func.FuncOp) -> Iterator[Fact]:
 
 _SLICES = frozenset((tensor.ExtractSliceOp, tensor.ConcatOp))
 # Operations for which the order of elements in memory makes no difference.
-_PLAIN = frozenset((arith.ConstantOp, tensor.EmptyOp, func.ReturnOp))
+_PLAIN = frozenset((arith.ConstantOp, SizeOp, tensor.EmptyOp, func.ReturnOp))
 
 
 _OF_METHODS = {"simplify": Fact.SIMPLIFIABLE, "decomposes": Fact.COMPOSITE, "kernel": Fact.HANDWRITTEN}

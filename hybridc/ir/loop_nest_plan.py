@@ -74,12 +74,12 @@ class LoopNestPlan:
         return math.prod(self.sizes[a] for a in axes)
 
     def at(self, nest: LoopNest) -> LoopNestPlan | None:
-        """The schedule of the same loop nest with other sizes; None if another schedule would be chosen."""
+        """The schedule of the same loop nest with other sizes; None if its code would be other code."""
         sizes = _sizes(nest, self.merged, len(self.sizes))
         same = not self.crossed or _tiled(self.crossed, sizes, self.inner[0]) == self.tiled
-        if not same:
-            return None
         op_of = {s.result: s for s in nest.ops}
+        if not same or any(not s.has_same_numbers(op_of[value]) for value, s in self.op_of.items()):
+            return None
         plan = copy.copy(self)
         plan.nest, plan.sizes = nest, sizes
         plan.sweeps = [Sweep(w.axes, [op_of[s.result] for s in w.ops]) for w in self.sweeps]

@@ -114,10 +114,7 @@ class SizedModule:
 def _is_sized(kernel: Kernel) -> bool:
     """Whether any number of a kernel is symbolic; else it is the same kernel for all sizes."""
     shapes = itertools.chain((v.shape for v in kernel.values), (nest.domain for nest in kernel.nests))
-    indices = (i for s in kernel.ops for r in s.reads for i in r.index)
-    return any(map(is_size, itertools.chain.from_iterable(shapes))) or any(
-        is_size(n) for i in indices for n in (i.offset, *(factor for _, factor in i.terms))
-    )
+    return any(map(is_size, itertools.chain.from_iterable(shapes))) or any(s.is_sized for s in kernel.ops)
 
 
 def _places(module: ModuleOp, recipes: _Recipes) -> dict[int, _Holders]:

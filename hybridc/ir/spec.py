@@ -51,6 +51,7 @@ ELEMENTS = tuple(SIGNLESS.values())
 
 TENSOR_OPERATIONS = (
     arith.ConstantOp,
+    hybrid_rt.SizeOp,
     tensor.EmptyOp,
     tensor.CollapseShapeOp,
     tensor.ExpandShapeOp,
@@ -67,6 +68,7 @@ TENSOR_OPERATIONS = (
 IN_BODIES = (linalg.IndexOp, linalg.YieldOp, tensor.ExtractOp)  # in addition to all of arith and math
 AROUND_KERNELS = (
     arith.ConstantOp,
+    hybrid_rt.SizeOp,
     tensor.EmptyOp,
     tensor.CollapseShapeOp,
     tensor.ExpandShapeOp,

@@ -35,6 +35,7 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     FloatAttr,
     IndexType,
+    IntAttr,
     IntegerAttr,
     IntegerType,
     LocationAttr,
@@ -50,6 +51,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from hybridc.dialects.mlir.arith import Arith
 from hybridc.dialects.mlir.graph_notes import OPERATOR
 from hybridc.dialects.mlir.hybrid import SIGNLESS
+from hybridc.dialects.mlir.hybrid_rt import SizeOp
 from hybridc.dialects.mlir.integer_array import integer_array
 from hybridc.dialects.mlir.new_op import new_op
 from hybridc.dialects.mlir.tensor import ExpandShapeOp
@@ -147,10 +149,18 @@ def _number(text: str, dtype: DType) -> Attribute:
 
 
 def number_attribute(value: Any, dtype: DType) -> Attribute:
-    """A Python scalar as a constant's attribute of that dtype; integers wrap."""
+    """A Python scalar as a constant's attribute of that dtype; integers wrap, symbolic sizes stay as they are."""
+    if is_size(value) and dtype.kind in "iu":
+        return IntegerAttr(IntAttr(cast(int, value)), cast(IntegerType, signless(dtype)))
     return _number(
         repr(value if isinstance(value, int | float) and not isinstance(value, bool) else float(value)), dtype
     )
+
+
+def constant_array(value: Any, shape: Shape, dtype: DType) -> DenseIntOrFPElementsAttr:
+    """A Python scalar as the attribute of an array that has it everywhere."""
+    scalar = cast(Any, number_attribute(value, dtype)).value.data
+    return DenseIntOrFPElementsAttr.from_list(cast(Any, structured_type(shape, dtype)), [scalar])
 
 
 # The values of a body: those of the IR, or of a text that is written at once.
@@ -181,7 +191,7 @@ class ScalarSteps(ABC, Generic[V]):
     """The steps of scalar bodies as operations of ``arith`` and ``math``; :meth:`named` says where these go."""
 
     def __init__(self) -> None:
-        self.constants: dict[tuple[str, DType], V] = {}
+        self.constants: dict[tuple[str | Size, DType], V] = {}
 
     def __getattr__(self, step: str) -> Callable[..., Element[V]]:
         if step not in STEPS:
@@ -200,10 +210,18 @@ class ScalarSteps(ABC, Generic[V]):
 
     def constant(self, value: Any, dtype: DType) -> Element[V]:
         """A constant."""
+        if is_size(value):
+            return self.convert(self._size(value), dtype)
         key = (repr(value), dtype)
         if key not in self.constants:
             self.constants[key] = self.number(number_attribute(value, dtype), signless(dtype))
         return Element(self, self.constants[key], dtype, constant=value)
+
+    def _size(self, size: Size) -> Element[V]:
+        """A symbolic size as an integer."""
+        if (size, INT64) not in self.constants:
+            self.constants[size, INT64] = self.number(number_attribute(size, INT64), i64)
+        return Element(self, self.constants[size, INT64], INT64)
 
     def operation(self, operation: ScalarOperation, *xs: Element[V], out: DType | None = None) -> Element[V]:
         """An upstream operation on numbers of one dtype, which the result has, too, but for ``out``."""
@@ -242,9 +260,7 @@ class ScalarSteps(ABC, Generic[V]):
         return self.operation(form, *xs, out=out)
 
     def _computed(self, x: Element[V] | Size | float) -> Any:
-        """An operand in its compute dtype; a symbolic size is fixed."""
-        if is_size(x):
-            return int(x)
+        """An operand in its compute dtype."""
         return self.convert(x, computed(x.dtype)) if isinstance(x, Element) else x
 
     def _select(self, condition: Any, x: Any, y: Any) -> Element[V]:
@@ -400,6 +416,7 @@ class Builder:
         self.location: LocationAttr = UNKNOWN_LOC
         self.operator = ""  # the operator being lowered
         self.numbers: dict[tuple[str, DType], SSAValue] = {}
+        self.sized: dict[tuple[Size, DType], Tensor] = {}
         self.squeezed: dict[SSAValue, SSAValue] = {}
 
     def add(
@@ -439,13 +456,24 @@ class Builder:
             self.numbers[key] = self.add(arith.ConstantOp, [], [signless(dtype)], attribute).results[0]
         return self.numbers[key]
 
+    def scalar_array(self, value: Any, dtype: DType) -> Tensor:
+        """A Python scalar as an array of shape (); a symbolic size is one that kernels read."""
+        if not is_size(value):
+            return Tensor((), dtype, self, constant=value)
+        if (value, dtype) not in self.sized:
+            op = SizeOp(cast(int, value), structured_type((), dtype))
+            op.location = self.location
+            self.block.add_op(op)
+            note_dtype(op, dtype)
+            self.sized[value, dtype] = self.tensor(op.scalar, (), dtype)
+        return self.sized[value, dtype]
+
     def materialize(self, x: Tensor) -> SSAValue:
         """The SSA value of a constant or of a tensor without its axes of size 1, made on first use."""
         if x.core is not None:
             return self._regroup(x.core, x.shape).value
         kind = structured_type(x.shape, x.dtype)
-        attribute = number_attribute(x.constant, x.dtype)
-        dense = DenseIntOrFPElementsAttr.from_list(cast(Any, kind), [cast(Any, attribute).value.data])
+        dense = constant_array(x.constant, x.shape, x.dtype)
         constant = self.add(arith.ConstantOp, [], [kind], {"value": dense})
         note_dtype(constant, x.dtype)
         return constant.results[0]

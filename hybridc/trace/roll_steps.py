@@ -337,9 +337,9 @@ class _EqualSteps:
             return {}
         stacked: dict[int, Operator] = {}
         for j, (node, sources) in enumerate(zip(self.body, self.inputs, strict=True)):
-            row, *others = sources or [None]
             if not isinstance(node.op, Product) or (j, 0) in self.states:
                 continue
+            row, *others = sources
             if isinstance(row, _StepRow) and all(map(_is_shared, others)):
                 op = node.op.on_stack(node.inputs[0].shape)
                 stacked |= {} if op is None else {j: op}

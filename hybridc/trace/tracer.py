@@ -27,6 +27,7 @@ from hybridc.dtypes import is_float
 from hybridc.errors import ArgumentTypeError, MXNetError, OpenShapeError, ParameterShapeError, ShapeError, TraceError
 from hybridc.ground.location import Location, is_users, user_location
 from hybridc.ground.nesting import as_list, flatten
+from hybridc.ground.sizes import Size, is_size
 from hybridc.ground.state import STATE
 from hybridc.trace.shape_inference import InferenceStep, ShapeInference
 from hybridc.trace.traced import TracedSymbol
@@ -79,7 +80,7 @@ class Trace:
         self.inference: ShapeInference | None = None  # of shapes, where some are unknown at first
         self._known: dict[int, TracedSymbol] = {}
         self._latest: dict[int, TracedSymbol] = {}  # by identity of a mutated value: its new value
-        self.constants: dict[tuple[str, Any], TracedSymbol] = {}
+        self.constants: dict[tuple[str, str | Size], TracedSymbol] = {}
         self._varying: dict[tuple[int, str], tuple[Varying, TracedSymbol]] = {}
         self._blocks: list[str] = []
 
@@ -131,8 +132,8 @@ class Trace:
     def constant(self, value: Any, dtype: Any) -> TracedSymbol:
         """A constant of the graph."""
         dtype = np.dtype(dtype)
-        scalar = as_scalar(value, dtype).item()
-        known = (dtype.str, repr(scalar))
+        scalar = value if is_size(value) else as_scalar(value, dtype).item()
+        known = (dtype.str, scalar if is_size(scalar) else repr(scalar))
         if known not in self.constants:
             op = operator_registry.operator("hybrid.constant").bind(value=scalar, dtype=dtype)
             self.constants[known] = self.emit(op, [], None)[0]

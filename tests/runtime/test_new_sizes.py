@@ -175,6 +175,57 @@ def test_batches_of_images_with_gradients():
     assert agrees(images(), lambda n: [array(n, 16, 14, 14)], (5, 4, 16, 1, 33), [True]) >= 1
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_means_of_other_sizes(dtype):
+    """Over the axis that varies, and beside other numbers of the same dtype."""
+
+    def forward(F, x):
+        return F.mean(x, axis=0) * 3 + F.mean(x, axis=1).mean() / 3, F.mean(x)
+
+    net = mx.gluon.nn.HybridLambda(forward)
+    rtol = {"float32": 1e-5, "float64": 1e-12, "float16": 2e-3, "bfloat16": 2e-2}[dtype]
+    for n in (8, 11, 300, 3, 8):
+        x = mx.nd.array(np.random.default_rng(n).random((n, 4)) + 1, dtype=dtype)
+        net.hybridize(active=False, clear=False)
+        eager = [v.asnumpy().astype("float64") for v in net(x)]
+        net.hybridize(clear=False)
+        for got, expected in zip(net(x), eager, strict=True):
+            np.testing.assert_allclose(got.asnumpy().astype("float64"), expected, rtol=rtol, err_msg=str(n))
+    assert planned(net) == 3
+
+
+def test_batches_that_train_batch_normalization():
+    """Mean, variance and their gradients are over as many elements as the batch has; running means follow."""
+    nets = [images(), images()]
+    for mine, other in zip(*[net.collect_params().values() for net in nets], strict=True):
+        other.set_data(mine.data())
+    nets[1].hybridize()
+    for n in (9, 12, 11, 10, 9):
+        found = []
+        for net in nets:
+            x = array(n, 16, 14, 14)
+            x.attach_grad()
+            with mx.autograd.record():
+                y = net(x)
+            y.backward()
+            grads = [p.grad() for p in net.collect_params().values() if p.grad_req != "null"]
+            found.append([v.asnumpy() for v in (y, x.grad, *grads, *(p.data() for p in net.collect_params().values()))])
+        for expected, got in zip(*found, strict=True):
+            np.testing.assert_allclose(
+                got, expected, rtol=0, atol=2e-5 * max(1, np.abs(expected).max()), err_msg=str(n)
+            )
+    assert planned(nets[1]) == 3
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
+def test_borders_of_other_sizes(mode):
+    """The end of an axis is a number in the body of a kernel."""
+    widths = (0, 0, 0, 0, 2, 1, 3, 2)
+    net = mx.gluon.nn.HybridLambda(lambda F, x: F.pad(x, mode=mode, pad_width=widths, constant_value=2) * 2)
+    found = agrees(net, lambda n: [array(20, 16, n, n + 1)], (14, 9, 17, 19), [False, True])
+    assert found >= 3, [g.origin for g in net._cached_graph.graphs()]
+
+
 def test_sizes_of_images():
     """Odd ones, too, and of one pixel less than a tile."""
     agrees(images(), lambda n: [array(2, 16, n, n + 1)], (14, 11, 15), [False])
@@ -257,7 +308,7 @@ class Part(mx.gluon.HybridBlock):
 
 
 class Mean(mx.gluon.HybridBlock):
-    """One number of the kernel depends on the size."""
+    """What is divided by follows from the size."""
 
     def forward(self, x):
         return x.mean(axis=0) + 1
@@ -278,7 +329,7 @@ class Pairs(mx.gluon.HybridBlock):
         return (x.reshape((n, 1, -1)) * x.reshape((1, n, -1))).reshape((n * n, -1))
 
 
-@pytest.mark.parametrize(("net", "count"), [(Part, 3), (Mean, 0), (Half, 4), (Pairs, 0)])
+@pytest.mark.parametrize(("net", "count"), [(Part, 3), (Mean, 4), (Half, 4), (Pairs, 0)])
 def test_only_what_follows_is_planned(net, count):
     """Of ``Part``, 8 is compiled, 11 and 9 follow; at 5 all rows are taken, as at 4."""
     assert agrees(net(), lambda n: [array(n, 4)], (8, 11, 9, 5, 4), [False]) == count

@@ -14,6 +14,7 @@ from hybridc.dialects.operator import Bad, Opaque, Operator, Sample, attribute, 
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dialects.scalar import NUMPY
 from hybridc.errors import AttributeValueError, ShapeError
+from hybridc.ground.sizes import is_size
 
 FLOAT32 = np.dtype("float32")
 
@@ -145,6 +146,8 @@ class Constant(Creation):
     def bind_values(cls, values: tuple[Any, ...]) -> Operator:
         # Equal constants share one operator, but -0.0 == 0.0 and 1 == True: these are distinguished by their text.
         value, dtype = values
+        if is_size(value):  # it belongs to one compilation
+            return cls._parse(values)
         known = cls._BOUND.get((repr(value), dtype))
         if known is None:
             known = cls._parse(values)

@@ -2,9 +2,10 @@
 
 ``arena`` is the memory of one call, ``kept`` that of prepared values, which calls share; ``view`` is an array at an
 offset of one of them, ``alloc`` a result that the caller will own, ``cell`` operator state, which stays from call to
-call, ``donated`` the memory of an argument that a result is written into, ``alias`` another view of a buffer, ``copy``
-copies elements, ``launch`` runs a kernel on buffers. A kernel stays a function of tensors: a launch loads its inputs,
-stores its results and may use ``scratch``, bytes of the arena. ``uniform``, in a kernel's loops, is a random sample.
+call, ``donated`` the memory of an argument that a result is written into, ``size`` a size that is computed with, before
+memory is planned, ``alias`` another view of a buffer, ``copy`` copies elements, ``launch`` runs a kernel on buffers. A
+kernel stays a function of tensors: a launch loads its inputs, stores its results and may use ``scratch``, bytes of the
+arena. ``uniform``, in a kernel's loops, is a random sample.
 
 Operations are built without xDSL's general constructor, which takes longer than the rest of planning.
 """
@@ -20,10 +21,12 @@ from typing import Any, cast
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     FlatSymbolRefAttrConstr,
+    IntAttr,
     IntegerAttr,
     MemRefType,
     StringAttr,
     SymbolRefAttr,
+    TensorType,
     i8,
     i32,
     i64,
@@ -166,6 +169,19 @@ class ConstantOp(IRDLOperation):
 
 
 @irdl_op_definition
+class SizeOp(IRDLOperation):
+    """A size as a number of the result's dtype, for kernels that compute with it: it differs where shapes do."""
+
+    name = "hybrid_rt.size"
+    size = prop_def(IntAttr)
+    scalar = result_def(TensorType)
+    assembly_format = "$size attr-dict `:` type($scalar)"
+
+    def __init__(self, size: int, kind: TensorType[Any]) -> None:
+        Operation.__init__(self, properties={"size": IntAttr(size)}, result_types=[kind])
+
+
+@irdl_op_definition
 class AliasOp(IRDLOperation):
     """A view of a buffer in another shape or order.
 
@@ -296,5 +312,5 @@ def aliased(value: SSAValue) -> SSAValue:
 
 
 HybridRt: Any = Dialect(
-    "hybrid_rt", [ArenaOp, KeptOp, ViewOp, AllocOp, StateOp, DonatedOp, ConstantOp, AliasOp, CopyOp, LaunchOp]
+    "hybrid_rt", [ArenaOp, KeptOp, ViewOp, AllocOp, StateOp, DonatedOp, ConstantOp, SizeOp, AliasOp, CopyOp, LaunchOp]
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any, Literal, NamedTuple, TypeGuard
+from typing import Any, Literal, NamedTuple, TypeGuard, cast
 
 import numpy as np
 from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr
@@ -22,7 +22,7 @@ from hybridc.dtypes import DType, element_kind
 from hybridc.ground.cached import cached_property
 from hybridc.ground.location import Location
 from hybridc.ground.records import dataclass
-from hybridc.ground.sizes import AffineIndex, Place
+from hybridc.ground.sizes import AffineIndex, Place, is_size
 from hybridc.ir.scalars import Number, constant_as
 
 Axes = tuple[int, ...]
@@ -83,6 +83,27 @@ class ScalarBody:
         rows: list[Any] = [tuple([a.kind for a in self.arguments])]
         return (*[_number(v, order, rows) for v in (*self.steps, self.result)], *rows)
 
+    @cached_property
+    def is_sized(self) -> bool:
+        """Whether a constant of it is a symbolic size."""
+        read = [*self.steps, *(v for step in self.steps for v in step.operands)]
+        return any(is_size(v.constant) for v in read if isinstance(v, BodyOp))
+
+    def at(self, size: Callable[[int], int]) -> tuple[ScalarBody, Mapping[BodyValue, BodyValue]]:
+        """The body with the values of symbolic sizes in its constants, and what each of its values is there."""
+        of: dict[BodyValue, BodyValue] = {v: v for v in self.arguments}
+
+        def sized(value: BodyValue) -> BodyValue:
+            if value not in of:
+                assert isinstance(value, BodyOp)
+                operands = tuple(map(sized, value.operands))
+                constant = size(cast(int, value.constant)) if is_size(value.constant) else value.constant
+                of[value] = replace(value, operands=operands, constant=constant)
+            return of[value]
+
+        steps = tuple([cast(BodyOp, sized(step)) for step in self.steps])
+        return ScalarBody(self.arguments, steps, sized(self.result)), of
+
 
 def _number(value: BodyValue, order: dict[BodyValue, int], rows: list[Any]) -> int:
     """The number of a value of a body: new ones, and what they are computed from, get a number and a row."""
@@ -90,8 +111,13 @@ def _number(value: BodyValue, order: dict[BodyValue, int], rows: list[Any]) -> i
         assert isinstance(value, BodyOp)
         operands = tuple([_number(v, order, rows) for v in value.operands])
         order[value] = len(order)
-        rows.append((value.op, operands, value.kind, repr(value.constant), value.loop, value.table))
+        rows.append((value.op, operands, value.kind, _text_of(value.constant), value.loop, value.table))
     return order[value]
+
+
+def _text_of(constant: Number) -> Any:
+    """A constant as part of a key: a symbolic size as it is."""
+    return constant if is_size(constant) else repr(constant)
 
 
 # --- kernels ----------------------------------------------------------------------------------------------------------
@@ -295,6 +321,25 @@ class KernelOp:
         tables = tuple([values[v] for v in self.tables])
         return replace(self, reads=tuple(read), result=values[self.result], tables=tables)
 
+    @property
+    def is_sized(self) -> bool:
+        """Whether its indices or its body have symbolic sizes."""
+        numbers = (n for r in self.reads for i in r.index for n in (i.offset, *(factor for _, factor in i.terms)))
+        return self.body.is_sized or any(map(is_size, numbers))
+
+    def has_same_numbers(self, other: KernelOp) -> bool:
+        """Whether the same op at other sizes has the numbers of this one in its indices and its body."""
+        same = all(r.index == o.index for r, o in zip(self.reads, other.reads, strict=True))
+        return same and (self.body is other.body or self.body.key == other.body.key)
+
+    def at(self, size: Callable[[int], int], values: Mapping[KernelValue, KernelValue]) -> KernelOp:
+        """The same op of these values, with the values of symbolic sizes."""
+        op = self.with_values(values, [r.at(size) for r in self.reads])
+        if not self.body.is_sized:
+            return op
+        body, of = self.body.at(size)
+        return replace(op, body=body, combine=None if op.combine is None else cast(BodyOp, of[op.combine]))
+
 
 @dataclass(frozen=True, eq=False)
 class LoopNest:
@@ -379,7 +424,7 @@ class Kernel:
             replace(
                 nest,
                 domain=tuple(map(size, nest.domain)),
-                ops=tuple([s.with_values(of, [r.at(size) for r in s.reads]) for s in nest.ops]),
+                ops=tuple([s.at(size, of) for s in nest.ops]),
                 varying=axes,
             )
             for nest, axes in zip(self.nests, varying or ((),) * len(self.nests), strict=True)

@@ -53,7 +53,7 @@ def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_dire
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     # Where it is installed for one build only, hybridc would not look for it.
     library = _release_library()
-    levels = [] if library is None else LEVELS
+    levels = LEVELS if library is not None else ()
     env |= {} if library is None else {"HYBRIDC_LLVM": str(library)}
     subprocess.run([sys.executable, "-m", "hybridc.tools.ship_objects", *levels], cwd=ROOT, env=env, check=True)
     return build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)

@@ -119,7 +119,7 @@ class KernelCache:
 
 
 def _tile_facts(kernel: Kernel, tile: Shape) -> list[Any]:
-    """What the kernels at a tile follow from: sizes that the tile has, and indices of all reads."""
+    """What the kernels at a tile follow from: sizes that the tile has, indices of all reads, and constants."""
     facts: list[Any] = [tile]
     for nest, grid in zip(kernel.nests, kernel.grid, strict=True):
         rank = len(nest.domain)
@@ -129,4 +129,5 @@ def _tile_facts(kernel: Kernel, tile: Shape) -> list[Any]:
             facts.append([(r.value.shape, r.index) for r in kernel_op.reads if r.index])
             facts += [v.shape for v in kernel_op.tables]
             facts += [nest.domain] if kernel_op.indexed else []
+            facts.append(kernel_op.body.key)
     return facts

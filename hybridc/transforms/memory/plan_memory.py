@@ -45,6 +45,7 @@ from hybridc.dialects.mlir.hybrid_rt import (
     DonatedOp,
     KeptOp,
     LaunchOp,
+    SizeOp,
     StateOp,
     ViewOp,
     aligned,
@@ -64,6 +65,7 @@ from hybridc.ir.structured import (
     root,
     shape_of,
 )
+from hybridc.ir.structured_builder import constant_array
 from hybridc.ir.values import functions, result_count, volume
 from hybridc.transforms.memory.hoist_preparation import calls_of
 
@@ -107,6 +109,12 @@ def _facts(kernel: func.FuncOp) -> tuple[Any, ...]:
 def _memref(shape: Shape, dtype: DType) -> Memory:
     sizes = ArrayAttr([IntAttr(n) for n in shape])
     return MemRefType.new([sizes, element_type(dtype), NoneAttr(), NoneAttr()])  # its constructor is slow
+
+
+def _number_of(op: SizeOp) -> Attribute:
+    """The attribute of the constant that a size is."""
+    dtype = dtype_of(op.scalar)
+    return constant_array(op.size.data, (), dtype)
 
 
 def _memory(size: int) -> Memory:
@@ -356,6 +364,12 @@ class _Planner:
                 self._like(constant.array, result, dtype_of(result))
                 self._always(lambda: constant.properties.update(value=op.value))
                 values[result] = constant.array
+                return [constant]
+            case SizeOp():
+                constant = ConstantOp(_number_of(op), _memref((), dtype_of(op.scalar)))
+                self._like(constant.array, op.scalar, dtype_of(op.scalar))
+                self._always(lambda: constant.properties.update(value=_number_of(op)))
+                values[op.scalar] = constant.array
                 return [constant]
             case tensor.EmptyOp() | arith.ConstantOp() | tensor.ConcatOp():
                 return []  # unused views, and concatenations whose parts are in place

@@ -164,7 +164,7 @@ class _Structure:
         operator = op.operator
         constant = constant_value(op.results[0]) if len(op.results) == 1 else None
         if constant is not None:
-            self.tensors[op.results[0]] = Tensor((), hybrid_dtype(op.results[0]), self.builder, constant=constant)
+            self.tensors[op.results[0]] = self.builder.scalar_array(constant, hybrid_dtype(op.results[0]))
             return
         if operator.decomposes():
             raise VerifyError(

@@ -14,13 +14,14 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.mlir.erase import erase_op, replace_op
 from hybridc.dialects.mlir.graph_notes import DTYPES, SAVED, UPDATES
+from hybridc.dialects.mlir.hybrid_rt import SizeOp
 from hybridc.dialects.mlir.tensor import ExpandShapeOp
 from hybridc.dtypes import DType
 from hybridc.ir.concatenated import RESHAPES, unshaped
 from hybridc.ir.structured import VIEWS, dtype_of, note_dtypes, shape_of
 from hybridc.ir.values import result_count
 
-_COMPUTED = (arith.ConstantOp, EmptyOp, linalg.FillOp, linalg.GenericOp, linalg.MatmulOp, *VIEWS)
+_COMPUTED = (arith.ConstantOp, SizeOp, EmptyOp, linalg.FillOp, linalg.GenericOp, linalg.MatmulOp, *VIEWS)
 
 
 def _is_number(value: SSAValue) -> bool:
@@ -71,7 +72,7 @@ class SavedValues:
             self.own_of[unshaped(value)] = self._undone(like, self.own_of[like])
         if value in self.own_of:
             return self.own_of[value]
-        if isinstance(value.owner, (arith.ConstantOp, *VIEWS)):
+        if isinstance(value.owner, (arith.ConstantOp, SizeOp, *VIEWS)):
             copy = value.owner.clone({v: self.get(v) for v in value.owner.operands})
             self.own_of[value] = self._insert(copy)
             return self.own_of[value]

@@ -40,7 +40,7 @@ from hybridc.dialects.mlir.tensor import ExpandShapeOp
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import DType
 from hybridc.ground.records import dataclass
-from hybridc.ground.sizes import Place
+from hybridc.ground.sizes import Place, is_same
 from hybridc.ir.facts import Fact, Needs
 from hybridc.ir.structured import (
     dtype_of,
@@ -636,7 +636,9 @@ def _whole_of(value: SSAValue) -> SSAValue:
 def _typed(value: SSAValue, shape: Sequence[int]) -> TensorType[Any]:
     """The tensor type of a shape with another tensor's elements."""
     kind: Any = value.type
-    return kind if kind.get_shape() == tuple(shape) else TensorType(kind.get_element_type(), shape)
+    known = kind.get_shape()
+    same = len(known) == len(shape) and all(map(is_same, known, shape))
+    return kind if same else TensorType(kind.get_element_type(), shape)
 
 
 def _identity(kind: TensorType[Any]) -> Region:
