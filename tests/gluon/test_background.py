@@ -18,7 +18,7 @@ import pytest
 
 import hybridc as mx
 from hybridc import autograd, nd
-from hybridc.compile import warm_start
+from hybridc.compile import targets, trace_key, warm_start
 from hybridc.compile.background import compiler_process
 from hybridc.compile.background.compiler_process import BACKGROUND
 from hybridc.errors import RecompileError
@@ -36,11 +36,13 @@ TAKEN = "  compiled in the background\n"
 
 @pytest.fixture(scope="module", autouse=True)
 def empty_cache(tmp_path_factory):
-    """Nothing is compiled before; and no stage is verified, as then nothing would be kept on the disk."""
+    """Nothing is compiled before; graphs are native and not verified, as others are not kept on the disk."""
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HYBRIDC_VERIFY", "0")
-        patch.setattr(warm_start, "OPTIONS", dataclasses.replace(warm_start.OPTIONS, verify=False))
+        patch.setenv("HYBRIDC_TARGET", "llvm")
+        for module in (targets, trace_key, warm_start):
+            patch.setattr(module, "OPTIONS", dataclasses.replace(module.OPTIONS, target="llvm", verify=False))
         patch.setattr(compiler_process, "OPTIONS", dataclasses.replace(compiler_process.OPTIONS, cache=str(folder)))
         patch.setattr(store, "store", functools.cache(lambda: store.Store(folder / "store-1")))
         yield

@@ -9,7 +9,7 @@ import pytest
 from xdsl.context import Context
 
 import hybridc as mx
-from hybridc.compile import pipeline, stages
+from hybridc.compile import pipeline, stages, targets, trace_key, warm_start
 from hybridc.errors import VerifyError
 from hybridc.ir.facts import Fact, Facts
 from hybridc.lower.llvm.native_target import native_machine
@@ -118,5 +118,7 @@ def test_skipped_passes_are_verified_with_symbolic_sizes_too(monkeypatch):
 
     monkeypatch.setattr(pipeline, "OPTIONS", dataclasses.replace(pipeline.OPTIONS, verify=True))
     monkeypatch.setattr(pipeline, "_require_unchanged", require)
+    for module in (targets, trace_key, warm_start):
+        monkeypatch.setattr(module, "OPTIONS", dataclasses.replace(module.OPTIONS, target="llvm"))
     net(mx.nd.array(X))
     assert {*checked} >= {"winograd", "hoist-slices", "fuse-indexed-reads"}

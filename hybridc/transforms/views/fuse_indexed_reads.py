@@ -53,7 +53,10 @@ def _compute_here(op: linalg.GenericOp, loops: OperationLoops) -> None:
         assert isinstance(source, linalg.GenericOp)
         work += _compute_element(op, loops, read, source, known)
         if source.results[0].first_use is None:
+            begin = source.operands[-1]
             erase_op(source)
+            if isinstance(begin.owner, tensor.EmptyOp) and begin.first_use is None:
+                erase_op(begin.owner)
 
 
 def _compute_element(
