@@ -265,7 +265,7 @@ class ScalarSteps(ABC, Generic[V]):
 
     def _select(self, condition: Any, x: Any, y: Any) -> Element[V]:
         x, y = self._computed(x), self._computed(y)
-        dtype = np.result_type(*[v.dtype if isinstance(v, Element) else v for v in (x, y)])
+        dtype = np.result_type(*[v.dtype if isinstance(v, Element) else 0 if is_size(v) else v for v in (x, y)])
         values = [self.convert(condition, BOOL), self.convert(x, dtype), self.convert(y, dtype)]
         return Element(self, self.named("arith.select", [v.value for v in values], signless(dtype)), dtype)
 

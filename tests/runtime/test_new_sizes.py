@@ -226,6 +226,12 @@ def test_borders_of_other_sizes(mode):
     assert found >= 3, [g.origin for g in net._cached_graph.graphs()]
 
 
+def test_positions_in_other_sizes():
+    """The body knows where an axis ends."""
+    net = mx.gluon.nn.HybridLambda(lambda F, x: F.argmax(x, axis=1) - F.argmin(x, axis=0).sum())
+    assert agrees(net, lambda n: [array(n, n + 3)], (8, 5, 30, 11), [False]) == 3
+
+
 def test_sizes_of_images():
     """Odd ones, too, and of one pixel less than a tile."""
     agrees(images(), lambda n: [array(2, 16, n, n + 1)], (14, 11, 15), [False])

@@ -197,8 +197,13 @@ def _attentions(last: Operation) -> Iterable[_Attention]:
     """What may be an attention that ends with a contraction."""
     for weights in last.operands[:2]:
         for scores, middle in contractions_behind(weights, reductions=True):
-            if last.operands[0] is not last.operands[1] and any(map(reduces, middle)):
+            if last.operands[0] is not last.operands[1] and any(map(_takes_maximum, middle)):
                 yield _Attention(scores, tuple(middle), last, weights)
+
+
+def _takes_maximum(op: Operation) -> bool:
+    """Whether an operation reduces to a maximum, as each softmax does."""
+    return reduces(op) and any(step.name == "arith.maximumf" for step in steps_of(op))
 
 
 def _noted(kernel: OutlinedKernel, axes: AxisLabels, whole: Operation, *sides: set[Hashable]) -> OutlinedKernel:
