@@ -6,26 +6,31 @@ Importing this imports the compiler's passes.
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
 from xdsl.printer import Printer
 
 from hybridc.compile import pipeline
 from hybridc.compile.collector import collector_at_rest
 from hybridc.compile.compiled_graph import CompiledGraph
+from hybridc.compile.inlined_layers import inline_layers
 from hybridc.compile.targets import Planning, Target, target_named
+from hybridc.dialects.body import Body
 from hybridc.dialects.mlir.graph_notes import DONATED, HEADS, SAVED
 from hybridc.ground import debug
 from hybridc.ground.records import dataclass
 from hybridc.ir.planned import Program
-from hybridc.ir.structured import kernels
+from hybridc.ir.structured import dtype_of, kernels, shape_of
 from hybridc.ir.values import byte_size, functions
 from hybridc.subgraph.partition_graph import PartitionGraph
 from hybridc.trace.trace_to_graph import identifier, trace_to_graph
 from hybridc.trace.tracer import Trace
 from hybridc.transforms.memory.describe_layouts import described_layouts
+from hybridc.transforms.memory.hoist_preparation import HoistPreparation
 
 if TYPE_CHECKING:
     from hybridc.compile.stages import Traced
@@ -95,11 +100,24 @@ class Optimized:
             module = self.module if in_place else self.module.clone()
             name = _dump_name(self.trace, self.grads, "kernels")
             pipeline.run(chosen.kernels(), module, name, is_symbolic=self.trace.is_symbolic)
+            if inline_layers(module, lambda graph, fixed, like: _layer(self.trace, chosen, graph, fixed, like)):
+                hoists = [one for one in chosen.kernels() if isinstance(one, HoistPreparation)]
+                pipeline.run(hoists, module, f"{name}.layers", is_symbolic=self.trace.is_symbolic)
         return Formed(self.trace, self.grads, module, chosen)
 
     def lower(self, target: str | None = None) -> Lowered:
         """Form kernels, plan memory and generate code for a target, by default ``HYBRIDC_TARGET``."""
         return self.form(target).lower()
+
+
+def _layer(trace: Trace, target: Target, graph: Body, fixed: Sequence[int], inputs: Sequence[SSAValue]) -> ModuleOp:
+    """The kernels of a layer of a trace, and calls of them, for inputs like these."""
+    shapes, dtypes = [shape_of(v) for v in inputs], [dtype_of(v) for v in inputs]
+    inside: Trace = graph.trace([f"input{i}" for i in range(len(inputs))], shapes, dtypes, trace.training, fixed)
+    inside.is_symbolic, inside.context, inside.name = trace.is_symbolic, trace.context, f"{trace.name}-layer"
+    module = trace_to_graph(inside)
+    pipeline.run(pipeline.graph_passes([]), module, _dump_name(inside, (), "graph"), is_symbolic=inside.is_symbolic)
+    return Optimized(inside, (), module).form(target.name, in_place=True).module
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ The first one, the trace, is here. It imports the compiler and the further ones
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hybridc.compile.collector import collector_at_rest
@@ -16,6 +17,7 @@ from hybridc.compile.long_compilation import reported_if_long
 from hybridc.ground.cached import cached_property
 from hybridc.ground.events import recorded
 from hybridc.ground.records import dataclass
+from hybridc.trace.equal_layers import with_equal_layers
 from hybridc.trace.tracer import Trace, trace_call
 
 if TYPE_CHECKING:
@@ -87,7 +89,15 @@ class Traced:
         with reported_if_long(self.trace.name.rpartition("-")[0] or self.trace.name):
             if self.trace.context.device_type == "gpu":
                 return self.optimize().lower().compile()
-            return new_sizes.planned_graph(self, lambda traced: traced.optimize().form(in_place=True))
+            return new_sizes.planned_graph(self, lambda traced: traced.with_layers().optimize().form(in_place=True))
+
+    def with_layers(self) -> Traced:
+        """The same with equal layers as nodes, if it has some, and no gradients are wanted."""
+        from hybridc.compile import pipeline
+
+        apart = self.grads or self.backends or pipeline.is_watched()
+        trace = self.trace if apart else with_equal_layers(self.trace)
+        return self if trace is self.trace else replace(self, trace=trace)
 
     def optimize(self) -> Optimized:
         """Run the graph passes: simplify, partition for backends, differentiate, decompose."""

@@ -18,6 +18,7 @@ from hybridc.dialects.array import sorting as sorting
 from hybridc.dialects.array import windows as windows
 from hybridc.dialects.control import branch as branch
 from hybridc.dialects.control import collectives as collectives
+from hybridc.dialects.control import layer as layer
 from hybridc.dialects.control import loop as loop
 from hybridc.dialects.control import rnn as rnn
 from hybridc.dialects.math import affine_contraction as affine_contraction

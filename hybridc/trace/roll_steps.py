@@ -49,10 +49,10 @@ def roll_steps(trace: Trace) -> None:
 
 def _roll_longest(trace: Trace) -> bool:
     """Replace the longest run of equal steps that can be a loop; whether there was one."""
-    nodes = _Nodes.of(trace)
-    for run in _runs(nodes):
-        for begin in _beginnings(nodes, run):
-            equal_steps = _EqualSteps.of(nodes, begin, run.period, (run.end - begin) // run.period)
+    nodes = Nodes.of(trace)
+    for run in runs(nodes, STEPS):
+        for begin in beginnings(nodes, run, STEPS, MANY_STEPS):
+            equal_steps = EqualSteps.of(nodes, begin, run.period, (run.end - begin) // run.period)
             if equal_steps is not None:
                 _replace(trace, nodes, equal_steps)
                 return True
@@ -60,7 +60,7 @@ def _roll_longest(trace: Trace) -> bool:
 
 
 @dataclass
-class _Nodes:
+class Nodes:
     """The nodes of a trace: ``apart`` those that nothing but inputs determines cheaply, and ``rest`` in their order.
 
     Creations, such as initial states, and movements of inputs, such as the rows of a sequence, are apart. ``where`` are
@@ -73,7 +73,7 @@ class _Nodes:
     same: dict[int, TracedSymbol]
 
     @classmethod
-    def of(cls, trace: Trace) -> _Nodes:
+    def of(cls, trace: Trace) -> Nodes:
         """Those of a trace."""
         known = {id(leaf) for leaf in trace.leaves}
         creations: dict[Any, TracedSymbol] = {}
@@ -137,19 +137,19 @@ class _Run(NamedTuple):
     period: int
 
 
-def _runs(nodes: _Nodes) -> list[_Run]:
-    """The runs of at least ``STEPS`` steps: those of whose nodes steps cover most first, then those of short steps."""
+def runs(nodes: Nodes, fewest: int) -> list[_Run]:
+    """The runs of at least so many steps: those of whose nodes steps cover most first, then those of short steps."""
     kinds = nodes.kinds()
-    runs: list[_Run] = []
-    for period in range(1, min(PERIOD, len(kinds) // STEPS) + 1):
+    repeated: list[_Run] = []
+    for period in range(1, min(PERIOD, len(kinds) // fewest) + 1):
         equal = np.flatnonzero(kinds[:-period] == kinds[period:])
-        if len(equal) < (STEPS - 1) * period:
+        if len(equal) < (fewest - 1) * period:
             continue
         for part in np.split(equal, np.flatnonzero(np.diff(equal) > 1) + 1):
-            if len(part) >= (STEPS - 1) * period:
-                runs.append(_Run(int(part[0]), int(part[-1]) + 1 + period, period))
-    runs.sort(key=lambda run: (run.begin - run.end + (run.end - run.begin) % run.period, run.period))
-    return [run for run in runs if _is_heavy(nodes.rest[run.begin : run.begin + run.period])]
+            if len(part) >= (fewest - 1) * period:
+                repeated.append(_Run(int(part[0]), int(part[-1]) + 1 + period, period))
+    repeated.sort(key=lambda run: (run.begin - run.end + (run.end - run.begin) % run.period, run.period))
+    return [run for run in repeated if _is_heavy(nodes.rest[run.begin : run.begin + run.period])]
 
 
 def _is_heavy(nodes: Sequence[TraceNode]) -> bool:
@@ -157,10 +157,11 @@ def _is_heavy(nodes: Sequence[TraceNode]) -> bool:
     return not all(isinstance(node.op, Elementwise | Movement) for node in nodes)
 
 
-def _beginnings(nodes: _Nodes, run: _Run) -> Iterator[int]:
+def beginnings(nodes: Nodes, run: _Run, recurring: int, others: int) -> Iterator[int]:
     """Where the steps of a run may begin: those that leave most steps first, then those that carry fewest values.
 
-    A value may be read in its step and in the next one. Steps that carry none are many.
+    A value may be read in its step and in the next one. There are so many ``recurring`` steps at least, and so many
+    ``others``, which carry none.
     """
     period, first = run.period, run.begin + 2 * run.period
     reach = np.zeros(period, np.int64)  # of each operator's results: how far away the last reader is
@@ -173,7 +174,7 @@ def _beginnings(nodes: _Nodes, run: _Run) -> Iterator[int]:
     phases, shifts = np.arange(period), np.arange(period)[:, None]
     carried = (phases + reach - shifts) // period - (phases - shifts) // period
     steps = (run.end - run.begin - shifts[:, 0]) // period
-    needed = np.where(carried.any(axis=1), STEPS, MANY_STEPS)
+    needed = np.where(carried.any(axis=1), recurring, others)
     possible = np.flatnonzero((carried.max(axis=1) <= 1) & (steps >= needed))
     values = carried.sum(axis=1)
     return (run.begin + int(shift) for shift in sorted(possible, key=lambda i: (-steps[i], values[i], i)))
@@ -238,34 +239,49 @@ _Source = _Own | _State | _StepRow | TracedSymbol  # where a step reads an input
 
 
 @dataclass
-class _EqualSteps:
+class EqualSteps:
     """Equal steps: ``steps`` times ``period`` nodes from ``begin``, and where their inputs come from."""
 
     begin: int
     period: int
     steps: int
-    nodes: _Nodes
+    nodes: Nodes
     inputs: list[list[_Source]] = field(default_factory=lambda: list[list[_Source]]())  # of each operator of a step
     states: dict[Place, TracedSymbol] = field(default_factory=lambda: dict[Place, TracedSymbol]())  # with initial ones
     rows: list[list[TracedSymbol]] = field(default_factory=lambda: list[list[TracedSymbol]]())
+    anywhere: bool = False  # whether a row may be any array: else those of few steps are parts of one
     draw: int = 0  # the number of the first step's first draw
     counters: int = 0  # how many numbers a step draws
 
     @classmethod
-    def of(cls, nodes: _Nodes, begin: int, period: int, steps: int) -> _EqualSteps | None:
+    def of(cls, nodes: Nodes, begin: int, period: int, steps: int) -> EqualSteps | None:
         """The steps that begin there; None if they do not read what a loop can give them, or are too few."""
         equal_steps = cls(begin, period, steps, nodes)
         if not equal_steps._draws_in_order() or (
             equal_steps.are_few and any(isinstance(node.op, Opaque) for node in equal_steps.body)
         ):
             return None
-        for j in range(period):
-            of_all = [_values(nodes.rest[begin + k * period + j]) for k in range(steps)]
-            sources = [equal_steps._source(j, symbols) for symbols in zip(*of_all, strict=True)]
-            if None in sources:
-                return None
-            equal_steps.inputs.append([source for source in sources if source is not None])
+        if not equal_steps._finds_inputs():
+            return None
         return None if equal_steps.are_few and not equal_steps._recurs() else equal_steps
+
+    @classmethod
+    def layers(cls, nodes: Nodes, begin: int, period: int, steps: int) -> EqualSteps | None:
+        """The same of layers, each with arrays of its own; None if one draws, calls the host, or reads images."""
+        layers = cls(begin, period, steps, nodes, anywhere=True)
+        ops = [node.op for node in layers.body]
+        apart = any(op.DRAWS or isinstance(op, Opaque) or "layout" in op.ATTRIBUTES for op in ops)
+        return layers if not apart and layers._finds_inputs() else None
+
+    def _finds_inputs(self) -> bool:
+        """Find where each operator of a step reads its inputs; whether all steps do so alike."""
+        for j in range(self.period):
+            of_all = [_values(self.nodes.rest[self.begin + k * self.period + j]) for k in range(self.steps)]
+            sources = [self._source(j, symbols) for symbols in zip(*of_all, strict=True)]
+            if None in sources:
+                return False
+            self.inputs.append([source for source in sources if source is not None])
+        return True
 
     @property
     def are_few(self) -> bool:
@@ -304,7 +320,7 @@ class _EqualSteps:
             first = same.get(id(symbols[0]), symbols[0])
             if all(same.get(id(x), x) is first for x in symbols):
                 return first
-            if self.are_few and _Slices.of(symbols) is None:
+            if self.are_few and not self.anywhere and _Slices.of(symbols) is None:
                 return None
             self.rows.append(list(symbols))
             return _StepRow(len(self.rows) - 1)
@@ -382,16 +398,14 @@ class _EqualSteps:
                 residuals = [*(place for place in residuals if place not in terms), (j, 0)]
         return residuals
 
-    def loop(
-        self, stacked: Sequence[Place], residuals: Sequence[Place], saves: bool
-    ) -> tuple[ForLoop, list[TracedSymbol]]:
-        """The loop that gives these values of all steps, and the last states; and what all steps read.
+    def body_of(
+        self, data: Sequence[tuple[str, int]], steps: Sequence[int], results: Sequence[Place]
+    ) -> tuple[Body, list[TracedSymbol]]:
+        """The graph of so many operators of a step, and what all steps read.
 
-        Its data are :meth:`rows_read`, then what is computed :attr:`ahead`.
+        Its arguments are ``data``, the states, what all steps read, and the key of random numbers, if it draws any.
         """
-        inside = [(j, node) for j, node in enumerate(self.body) if j not in self.ahead]
-        shared = {id(s): s for j, _ in inside for s in self.inputs[j] if isinstance(s, TracedSymbol)}
-        data = [*[("row", i) for i in self.rows_read()], *[("ahead", j) for j in self.ahead]]
+        shared = {id(s): s for j in steps for s in self.inputs[j] if isinstance(s, TracedSymbol)}
         arguments: dict[Any, int] = {}  # by row, operator, place or identity
         for key in [*data, *self.states, *shared]:
             arguments[key] = len(arguments)
@@ -401,7 +415,7 @@ class _EqualSteps:
         def index_of(source: _Source) -> int:
             match source:
                 case _Own(place):
-                    return arguments["ahead", place[0]] if place[0] in self.ahead else computed[place]
+                    return computed[place] if place in computed else arguments["ahead", place[0]]
                 case _State(place):
                     return arguments[place]
                 case _StepRow(position):
@@ -409,25 +423,37 @@ class _EqualSteps:
                 case _:
                     return arguments[id(source)]
 
-        steps: list[BodyStep] = []
-        for j, node in inside:
+        inside: list[BodyStep] = []
+        for j in steps:
+            node = self.body[j]
             op, inputs = node.op, [index_of(source) for source in self.inputs[j]]
             if op.DRAWS:
                 op = op.bind(**{**op.attrs, "draw": op.attrs["draw"] - self.draw})
                 inputs.append(count - 1)
             first = count + len(computed)
-            steps.append(BodyStep(op, inputs, first, node.location))
+            inside.append(BodyStep(op, inputs, first, node.location))
             computed.update({(j, i): first + i for i in range(len(node.outputs))})
-        body = Body(count, steps, [computed[place] for place in (*stacked, *residuals, *self.states)])
+        return Body(count, inside, [computed[place] for place in results]), list(shared.values())
+
+    def loop(
+        self, stacked: Sequence[Place], residuals: Sequence[Place], saves: bool
+    ) -> tuple[ForLoop, list[TracedSymbol]]:
+        """The loop that gives these values of all steps, and the last states; and what all steps read.
+
+        Its data are :meth:`rows_read`, then what is computed :attr:`ahead`.
+        """
+        data = [*[("row", i) for i in self.rows_read()], *[("ahead", j) for j in self.ahead]]
+        steps = [j for j in range(self.period) if j not in self.ahead]
+        body, shared = self.body_of(data, steps, (*stacked, *residuals, *self.states))
         op = ForLoop.bind(
             body=body, data=len(data), states=len(self.states), saves=saves, residuals=len(residuals),
             counters=self.counters, steps=() if data and not self.counters else (self.steps,), draw=self.draw,
         )  # fmt: skip
         assert isinstance(op, ForLoop)
-        return op, list(shared.values())
+        return op, shared
 
 
-def _replace(trace: Trace, nodes: _Nodes, equal_steps: _EqualSteps) -> None:
+def _replace(trace: Trace, nodes: Nodes, equal_steps: EqualSteps) -> None:
     """Record the loop, and let what follows read its results."""
     before, after = nodes.rest[: equal_steps.begin], nodes.rest[equal_steps.end :]
     values = {place: equal_steps.values(place) for place in equal_steps.places()}

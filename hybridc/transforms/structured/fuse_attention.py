@@ -203,7 +203,7 @@ def _attentions(last: Operation) -> Iterable[_Attention]:
 
 def _takes_maximum(op: Operation) -> bool:
     """Whether an operation reduces to a maximum, as each softmax does."""
-    return reduces(op) and any(step.name == "arith.maximumf" for step in steps_of(op))
+    return any(step.name == "arith.maximumf" for step in op.regions[0].block.ops) and reduces(op)
 
 
 def _noted(kernel: OutlinedKernel, axes: AxisLabels, whole: Operation, *sides: set[Hashable]) -> OutlinedKernel:
