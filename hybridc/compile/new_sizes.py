@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, cast
 
-from hybridc.compile.lowering_stages import Formed
+from hybridc.compile.lowering_stages import Formed, Lowered
 from hybridc.compile.trace_key import without_sizes
 from hybridc.errors import CustomOpError, VerifyError
 from hybridc.ground.locks import ForkLock
@@ -46,14 +46,30 @@ def planned_graph(traced: Traced, form: Callable[[Traced], Formed]) -> CompiledG
 
     ``form`` applies all passes to a trace.
     """
-    try:
-        key, numbers = without_sizes(traced) if _enabled() else ((), ())
-    except NotWritable:
-        key, numbers = (), ()
+    key, numbers = _key_of(traced)
     if not key:
         return form(traced).lower().compile()
     kind = _kind(key)
     return kind.planned(traced, numbers, form) or kind.compiled(traced, numbers, form)
+
+
+def lowered_again(traced: Traced, form: Callable[[Traced], Formed]) -> Lowered:
+    """What :func:`planned_graph` compiles of a trace if there is no family that it is of."""
+    key, numbers = _key_of(traced)
+    family = _family(traced, form) if key else None
+    values = None if family is None else family.values(numbers)
+    if family is None or values is None:
+        return form(traced).lower()
+    family.kernels.put(values)
+    return Formed(traced.trace, traced.grads, family.kernels.module, family.target).lower(family.planning)
+
+
+def _key_of(traced: Traced) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+    """The key of the traces that differ in integers only, and these; no key, if each is compiled."""
+    try:
+        return without_sizes(traced) if _enabled() else ((), ())
+    except NotWritable:
+        return (), ()
 
 
 def _enabled() -> bool:

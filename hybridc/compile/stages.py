@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from hybridc.compile.compiled_graph import CompiledGraph
-    from hybridc.compile.lowering_stages import Optimized
+    from hybridc.compile.lowering_stages import Formed, Lowered, Optimized
     from hybridc.compile.trace_key import WrittenTrace
 
 
@@ -89,7 +89,17 @@ class Traced:
         with reported_if_long(self.trace.name.rpartition("-")[0] or self.trace.name):
             if self.trace.context.device_type == "gpu":
                 return self.optimize().lower().compile()
-            return new_sizes.planned_graph(self, lambda traced: traced.with_layers().optimize().form(in_place=True))
+            return new_sizes.planned_graph(self, Traced.formed)
+
+    def lowered_again(self) -> Lowered:
+        """What its graph was compiled of, if it was not planned for a further size."""
+        from hybridc.compile import new_sizes
+
+        return new_sizes.lowered_again(self, Traced.formed)
+
+    def formed(self) -> Formed:
+        """Its kernels, and calls of them: those of equal layers once."""
+        return self.with_layers().optimize().form(in_place=True)
 
     def with_layers(self) -> Traced:
         """The same with equal layers as nodes, if it has some, and no gradients are wanted."""

@@ -204,8 +204,8 @@ def _functions(graph: Any) -> list[NativeFunction]:
 
     @functools.cache
     def again() -> dict[str, NativeFunction]:
-        lowered = graph.traced.optimize().form(in_place=True).lower()
-        return {f.key: f for f in lowered.programs["forward"].functions_called()}
+        called = graph.traced.lowered_again().programs["forward"].functions_called()
+        return {f.key: f for f in called}
 
     def build(key: str, module: ModuleText, symbol: str) -> None:
         if key not in again():
