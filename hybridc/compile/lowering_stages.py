@@ -101,8 +101,9 @@ class Optimized:
             name = _dump_name(self.trace, self.grads, "kernels")
             pipeline.run(chosen.kernels(), module, name, is_symbolic=self.trace.is_symbolic)
             if inline_layers(module, lambda graph, fixed, like: _layer(self.trace, chosen, graph, fixed, like)):
-                hoists = [one for one in chosen.kernels() if isinstance(one, HoistPreparation)]
-                pipeline.run(hoists, module, f"{name}.layers", is_symbolic=self.trace.is_symbolic)
+                passes = chosen.kernels()
+                hoists = [one for one in passes if isinstance(one, HoistPreparation)]
+                pipeline.run(hoists, module, name, after=passes, is_symbolic=self.trace.is_symbolic)
         return Formed(self.trace, self.grads, module, chosen)
 
     def lower(self, target: str | None = None) -> Lowered:

@@ -267,10 +267,9 @@ class EqualSteps:
 
     @classmethod
     def layers(cls, nodes: Nodes, begin: int, period: int, steps: int) -> EqualSteps | None:
-        """The same of layers, each with arrays of its own; None if one draws, calls the host, or reads images."""
+        """The same of layers, each with arrays of its own; None if one draws or calls the host."""
         layers = cls(begin, period, steps, nodes, anywhere=True)
-        ops = [node.op for node in layers.body]
-        apart = any(op.DRAWS or isinstance(op, Opaque) or "layout" in op.ATTRIBUTES for op in ops)
+        apart = any(node.op.DRAWS or isinstance(node.op, Opaque) for node in layers.body)
         return layers if not apart and layers._finds_inputs() else None
 
     def _finds_inputs(self) -> bool:
@@ -375,6 +374,10 @@ class EqualSteps:
             assert isinstance(row, _StepRow)
             (values[j, 0],) = trace.emit(op, [gathered[row.position], *cast("list[TracedSymbol]", others)], None)
         return values
+
+    def reads_of_states(self) -> int:
+        """How many operators of a step read results of the step before, counted for each."""
+        return sum(isinstance(source, _State) for sources in self.inputs for source in sources)
 
     def values(self, place: Place) -> list[TracedSymbol]:
         """The values of a place in all steps."""
