@@ -32,7 +32,7 @@ KEY = "--key"
 WIDE = {"x86-64-v4": 512}
 
 
-def main(levels: Sequence[str]) -> None:
+def main(levels: Sequence[str] = ()) -> None:
     """Make the objects, unless those of these sources are there."""
     runtimes = [(architecture, records) for architecture in SHIPPED for records in (False, True)]
     keys = [runtime_key("linux", *each) for each in runtimes]
