@@ -13,10 +13,10 @@ from hybridc.errors import MXNetError
 
 def _refuse(*args: Any, **kwargs: Any) -> NoReturn:  # noqa: ARG001
     """Raises: only the compiler makes layers."""
-    raise MXNetError("hybrid.equal_layer cannot be made directly; call a block several times")
+    raise MXNetError("hybrid._equal_layer cannot be made directly; call a block several times")
 
 
-@register("hybrid.equal_layer")
+@register("hybrid._equal_layer")
 class EqualLayer(Opaque):
     """The results of the graph ``body``
 
@@ -31,7 +31,7 @@ class EqualLayer(Opaque):
 
     @classmethod
     def function(cls) -> Callable[..., Any]:
-        """``nd.equal_layer`` says what to use instead."""
+        """``nd._equal_layer`` says what to use instead."""
         return _refuse
 
     @classmethod
