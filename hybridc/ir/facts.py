@@ -69,9 +69,15 @@ class Facts:
             return True
         if Fact.REWRITTEN in needs:
             return self._rewritten
-        if self._collected is None:
-            self._collected = {fact for function in functions(self._module) for fact in _facts_of(function)}
-        return not needs.isdisjoint(self._collected)
+        if self._collected is not None:
+            return not needs.isdisjoint(self._collected)
+        collected: set[Fact] = set()
+        for fact in (fact for function in functions(self._module) for fact in _facts_of(function)):
+            if fact in needs:  # the others are not asked for: what the pass changes may change them
+                return True
+            collected.add(fact)
+        self._collected = collected
+        return False
 
     def follow(self, module_pass: ModulePass) -> None:
         """A pass has run."""
