@@ -59,25 +59,23 @@ def _replaced(trace: Trace) -> Trace | None:
 
 
 def _with_nodes(trace: Trace, nodes: Nodes, layers: EqualSteps) -> Trace:
+    """The trace with a node for each of these layers."""
     before, after = nodes.rest[: layers.begin], nodes.rest[layers.end :]
     read = {id(x) for node in after for x in node.inputs} | {id(x) for x in trace.outputs}
     values = {place: layers.values(place) for place in layers.places()}
     places = [*layers.states, *[p for p in values if p not in layers.states and any(id(x) in read for x in values[p])]]
     data = [("row", i) for i in range(len(layers.rows))]
     body, shared = layers.body_of(data, range(layers.period), places)
-    has_images = _keeps_images(layers)
-    inputs = [
-        *layers.rows,
-        *[[x] * layers.steps for x in layers.states.values()],
-        *[[x] * layers.steps for x in shared],
-    ]
     parameters = {id(x) for x, role in zip(trace.leaves, trace.roles, strict=True) if role == "parameter"}
-    fixed = tuple([i for i, of_all in enumerate(inputs) if all(id(x) in parameters for x in of_all)])
+    # The inputs of a layer: rows, states, which those before it compute, and what all layers read.
+    first, last = len(layers.rows), len(layers.rows) + len(layers.states)
+    fixed = [i for i, row in enumerate(layers.rows) if all(id(x) in parameters for x in row)]
+    fixed += [i for i, x in enumerate(shared, last) if id(x) in parameters]
+    has_images = _has_channels_first(layers)
     images = [has_images and len(values[place][0].shape) == 4 for place in places]
-    first = len(layers.rows)
     if any(images):
-        body = _turned(body, [first + i for i in range(len(layers.states)) if images[i]], images)
-    op = EqualLayer.bind(body=body, fixed=fixed)
+        body = _turned(body, [i for i, image in zip(range(first, last), images, strict=False) if image], images)
+    op = EqualLayer.bind(body=body, fixed=tuple(fixed))
     layered = copy.copy(trace)
     layered.nodes = []
     new: dict[int, TracedSymbol] = {}
@@ -99,8 +97,8 @@ def _with_nodes(trace: Trace, nodes: Nodes, layers: EqualSteps) -> Trace:
     return layered
 
 
-def _keeps_images(layers: EqualSteps) -> bool:
-    """Whether a layer has operators on images with channels first."""
+def _has_channels_first(layers: EqualSteps) -> bool:
+    """Whether a layer has operators in the layout NCHW."""
     return any(node.op.attrs.get("layout", "") in (None, "NCHW") for node in layers.body)
 
 

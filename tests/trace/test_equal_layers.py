@@ -139,6 +139,39 @@ def test_layers_multiply_rows_with_what_all_read():
     agrees(net, *inputs)
 
 
+def test_layers_call_the_host():
+    """For what a kernel cannot compute; each layer calls the same functions."""
+
+    class OfGammas(gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.dense = nn.Dense(SIZE, in_units=SIZE)
+
+        def hybrid_forward(self, F, x):
+            y = F.gamma(F.abs(self.dense(x)) + 1)
+            return F.tanh(x + F.sin(y) * F.digamma(F.abs(y) + 1))
+
+    net, x = Stack([OfGammas() for _ in range(LAYER_COUNT)]), array(3, SIZE)
+    net.initialize(mx.init.Normal(0.3))
+    net.cast("float64")
+    assert len(layers_of(net, x)) == LAYER_COUNT
+    agrees(net, x)
+
+
+def test_layers_begin_with_a_parameter():
+    """It is the first layer's input only: those of others are computed."""
+    net = stack(forward=lambda F, rows: rows[-1])
+    begin = mx.gluon.Parameter("begin", shape=(2, 4, SIZE), dtype="float64")
+    begin.initialize(mx.init.Normal(0.5))
+    begins = type("Begins", (gluon.HybridBlock,), {"hybrid_forward": lambda self, F, x, begin: self.net(begin) + x})()
+    begins.net, begins.begin = net, begin
+    nodes = layers_of(begins, array(2, 4, SIZE))
+    assert len(nodes) == LAYER_COUNT
+    states = [{i for i, x in enumerate(node.inputs) if x.shape == (2, 4, SIZE)} for node in nodes]
+    assert not any(places & {*node.op.fixed} for places, node in zip(states, nodes, strict=True))
+    agrees(begins, array(2, 4, SIZE))
+
+
 def test_layers_share_a_dense_layer():
     net, x = stack(shared=nn.Dense(SIZE, flatten=False, in_units=SIZE)), array(2, 4, SIZE)
     assert len(layers_of(net, x)) == LAYER_COUNT
