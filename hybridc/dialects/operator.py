@@ -511,6 +511,12 @@ class Operator(Interchange, metaclass=OperatorType):
         return ()
 
 
+@classmethod
+def bind_anew(cls: type[Operator], values: tuple[Any, ...]) -> Operator:
+    """Bind without the cache of bound operators, which would keep alive what the values refer to."""
+    return cls._parse(values)  # pyright: ignore[reportPrivateUsage]
+
+
 def no_gradient(self: Operator, F: Any, *values: Any) -> Any:  # noqa: ARG001 - a method
     """A gradient rule: no gradient flows to any input."""
     return None

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hybridc.dialects import checked
-from hybridc.dialects.operator import Opaque, Operator, attribute, register
+from hybridc.dialects.operator import Opaque, Operator, attribute, bind_anew, register
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dialects.operator_registry import called_later, recorded
 from hybridc.errors import MXNetError
@@ -197,10 +197,7 @@ class StatefulBackward(Opaque):
     shapes: object = attribute((), "internal: the shapes of the inputs")
     dtypes: object = attribute((), "internal: the dtypes of the inputs")
 
-    @classmethod
-    def bind_values(cls, values: tuple[Any, ...]) -> Operator:
-        """Not cached, which would keep the forward's operator and all that it refers to alive."""
-        return cls._parse(values)
+    bind_values = bind_anew
 
     def __repr__(self) -> str:
         return f"backward of {self.of!r}"

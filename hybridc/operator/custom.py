@@ -15,7 +15,7 @@ from hybridc.array.fluent import Fluent
 from hybridc.array.ndarray import NDArray
 from hybridc.context import Context, current_context
 from hybridc.dialects.error_context import user_code
-from hybridc.dialects.operator import Operator, attribute, register
+from hybridc.dialects.operator import attribute, bind_anew, register
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dialects.stateful import Stateful
 from hybridc.errors import MXNetError
@@ -47,10 +47,7 @@ class CustomOperator(Stateful):
         """``nd.Custom`` takes the operator's own keywords, so it is written by hand."""
         return Custom
 
-    @classmethod
-    def bind_values(cls, values: tuple[Any, ...]) -> Operator:
-        """Bound anew: remembering every use would keep its Prop and all that it holds alive."""
-        return cls._parse(values)
+    bind_values = bind_anew
 
     def __repr__(self) -> str:
         return f"{self.NAME} {self.call!r}"

@@ -12,7 +12,7 @@ import numpy as np
 
 from hybridc.dialects.body import Body
 from hybridc.dialects.interchange import NestedGraph
-from hybridc.dialects.operator import Operator, register
+from hybridc.dialects.operator import bind_anew, register
 from hybridc.dialects.operator_attribute import DType, Shape, attribute
 from hybridc.dialects.stateful import Stateful
 from hybridc.errors import MXNetError
@@ -54,10 +54,7 @@ class Subgraph(Stateful):
         """``nd.subgraph`` says what to use instead."""
         return _refuse
 
-    @classmethod
-    def bind_values(cls, values: tuple[Any, ...]) -> Operator:
-        """Not cached, which would keep the graph of every use alive."""
-        return cls._parse(values)
+    bind_values = bind_anew
 
     def __repr__(self) -> str:
         inside = ", ".join(step.op.title() for step in self.body.operators())

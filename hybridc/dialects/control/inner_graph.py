@@ -11,7 +11,7 @@ import numpy as np
 
 from hybridc.dialects.body import Body
 from hybridc.dialects.control.loop_steps import advanced
-from hybridc.dialects.operator import Opaque, Operator
+from hybridc.dialects.operator import Opaque, bind_anew
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import MXNetError
 from hybridc.ground.hooks import HOOKS
@@ -49,10 +49,7 @@ class InnerGraphs(Opaque):
         """``nd.loop`` says what to use instead."""
         return _refuse
 
-    @classmethod
-    def bind_values(cls, values: tuple[Any, ...]) -> Operator:
-        """Not cached, which would keep the graph of every use alive."""
-        return cls._parse(values)
+    bind_values = bind_anew
 
     def bodies(self) -> list[Body]:
         """The graphs inside."""

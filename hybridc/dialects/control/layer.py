@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from hybridc.dialects.body import Body
-from hybridc.dialects.operator import Opaque, Operator, register
+from hybridc.dialects.operator import Opaque, bind_anew, register
 from hybridc.dialects.operator_attribute import DType, Shape, attribute
 from hybridc.errors import MXNetError
 
@@ -34,10 +34,7 @@ class EqualLayer(Opaque):
         """``nd._equal_layer`` says what to use instead."""
         return _refuse
 
-    @classmethod
-    def bind_values(cls, values: tuple[Any, ...]) -> Operator:
-        """Not cached, which would keep the graph of every use alive."""
-        return cls._parse(values)
+    bind_values = bind_anew
 
     @property
     def graph(self) -> Body:
