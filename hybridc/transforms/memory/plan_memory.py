@@ -111,10 +111,9 @@ def _memref(shape: Shape, dtype: DType) -> Memory:
     return MemRefType.new([sizes, element_type(dtype), NoneAttr(), NoneAttr()])  # its constructor is slow
 
 
-def _number_of(op: SizeOp) -> Attribute:
-    """The attribute of the constant that a size is."""
-    dtype = dtype_of(op.scalar)
-    return constant_array(op.size.data, (), dtype)
+def _elements_of(op: arith.ConstantOp | SizeOp) -> Attribute:
+    """The elements of a constant array, or of the array that a size is."""
+    return constant_array(op.size.data, (), dtype_of(op.scalar)) if isinstance(op, SizeOp) else op.value
 
 
 def _memory(size: int) -> Memory:
@@ -358,18 +357,12 @@ class _Planner:
         match op:
             case func.CallOp():
                 return self._launch(op, values, arena)
-            case arith.ConstantOp() if isinstance(op.results[0].type, TensorType):
+            case arith.ConstantOp() | SizeOp() if isinstance(op.results[0].type, TensorType):
                 result: SSAValue = op.results[0]
-                constant = ConstantOp(op.value, _memref(shape_of(result), dtype_of(result)))
+                constant = ConstantOp(_elements_of(op), _memref(shape_of(result), dtype_of(result)))
                 self._like(constant.array, result, dtype_of(result))
-                self._always(lambda: constant.properties.update(value=op.value))
+                self._always(lambda: constant.properties.update(value=_elements_of(op)))
                 values[result] = constant.array
-                return [constant]
-            case SizeOp():
-                constant = ConstantOp(_number_of(op), _memref((), dtype_of(op.scalar)))
-                self._like(constant.array, op.scalar, dtype_of(op.scalar))
-                self._always(lambda: constant.properties.update(value=_number_of(op)))
-                values[op.scalar] = constant.array
                 return [constant]
             case tensor.EmptyOp() | arith.ConstantOp() | tensor.ConcatOp():
                 return []  # unused views, and concatenations whose parts are in place
