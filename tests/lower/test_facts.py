@@ -9,7 +9,7 @@ import pytest
 from xdsl.context import Context
 
 import hybridc as mx
-from hybridc.compile import pipeline, stages, targets, trace_key, warm_start
+from hybridc.compile import pipeline, stages
 from hybridc.errors import VerifyError
 from hybridc.ir.facts import Fact, Facts
 from hybridc.lower.llvm.native_target import native_machine
@@ -106,6 +106,7 @@ def test_skipped_passes_would_change_nothing(name, monkeypatch):
     pipeline.run(pipeline.llvm_kernels(native_machine()), module)
 
 
+@pytest.mark.usefixtures("natively_stored")
 def test_skipped_passes_are_verified_with_symbolic_sizes_too(monkeypatch):
     """Of which xDSL could not print or verify the module."""
     net = Lambda(lambda F, x: F.LayerNorm(x, F.ones((6,)), F.zeros((6,))))
@@ -118,7 +119,5 @@ def test_skipped_passes_are_verified_with_symbolic_sizes_too(monkeypatch):
 
     monkeypatch.setattr(pipeline, "OPTIONS", dataclasses.replace(pipeline.OPTIONS, verify=True))
     monkeypatch.setattr(pipeline, "_require_unchanged", require)
-    for module in (targets, trace_key, warm_start):
-        monkeypatch.setattr(module, "OPTIONS", dataclasses.replace(module.OPTIONS, target="llvm"))
     net(mx.nd.array(X))
     assert {*checked} >= {"winograd", "hoist-slices", "fuse-indexed-reads"}
