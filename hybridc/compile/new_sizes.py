@@ -54,7 +54,7 @@ def planned_graph(traced: Traced, form: Callable[[Traced], Formed]) -> CompiledG
 
 
 def lowered_again(traced: Traced, form: Callable[[Traced], Formed]) -> Lowered:
-    """What :func:`planned_graph` compiles of a trace if there is no family that it is of."""
+    """Lower a trace as :func:`planned_graph` does where it belongs to no known family."""
     key, numbers = _key_of(traced)
     family = _family(traced, form) if key else None
     values = None if family is None else family.values(numbers)

@@ -92,7 +92,7 @@ class Traced:
             return new_sizes.planned_graph(self, Traced.formed)
 
     def lowered_again(self) -> Lowered:
-        """What its graph was compiled of, if it was not planned for a further size."""
+        """Lower the trace as its first compilation did; a graph planned for a new size may have other code."""
         from hybridc.compile import new_sizes
 
         return new_sizes.lowered_again(self, Traced.formed)

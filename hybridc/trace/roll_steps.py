@@ -120,7 +120,7 @@ class Nodes:
 
 
 def _is_shared(source: _Source) -> bool:
-    """Whether all steps read the same value."""
+    """Whether every step reads this one value."""
     return isinstance(source, TracedSymbol)
 
 

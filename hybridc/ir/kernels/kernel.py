@@ -85,7 +85,7 @@ class ScalarBody:
 
     @cached_property
     def is_sized(self) -> bool:
-        """Whether a constant of it is a symbolic size."""
+        """Whether a constant in the body is a symbolic size."""
         read = [*self.steps, *(v for step in self.steps for v in step.operands)]
         return any(is_size(v.constant) for v in read if isinstance(v, BodyOp))
 
@@ -323,12 +323,12 @@ class KernelOp:
 
     @property
     def is_sized(self) -> bool:
-        """Whether its indices or its body have symbolic sizes."""
+        """Whether an index or the body contains a symbolic size."""
         numbers = (n for r in self.reads for i in r.index for n in (i.offset, *(factor for _, factor in i.terms)))
         return self.body.is_sized or any(map(is_size, numbers))
 
     def has_same_numbers(self, other: KernelOp) -> bool:
-        """Whether the same op at other sizes has the numbers of this one in its indices and its body."""
+        """Whether the indices and the constants in the body are those of the same op at other sizes."""
         same = all(r.index == o.index for r, o in zip(self.reads, other.reads, strict=True))
         return same and (self.body is other.body or self.body.key == other.body.key)
 

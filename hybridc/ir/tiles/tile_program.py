@@ -602,7 +602,7 @@ class TileProgram(Printed, text="parallel( {parallel:axes})?( shared)?( tiled i{
 
     @property
     def for_all_sizes(self) -> bool:
-        """Whether nothing follows from the sizes of arrays: axes without an argument are as long as a register tile."""
+        """Whether the code is independent of array sizes: an axis has an argument, or a register tile's extent."""
         whole = {tile.axes for tile in self.tiles if tile.walk == "whole" and not isinstance(tile.block, str)}
         return all(n is None or (axis,) in whole for axis, n in enumerate(self.sizes))
 

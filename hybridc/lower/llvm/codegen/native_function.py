@@ -73,7 +73,7 @@ class NativeFunction:
 
     @property
     def for_all_sizes(self) -> bool:
-        """Whether its code is the same for arrays of all sizes."""
+        """Whether one compiled function serves arrays of any size."""
         return self.program is not None and self.program.for_all_sizes
 
     @property

@@ -62,7 +62,7 @@ def lacking(level: str) -> list[str]:
 
 
 def shared_level() -> str:
-    """What code that many programs share is compiled for: the target's highest level, or the target if it has none."""
+    """The CPU level for which shared functions are compiled: the target's highest; the target, if it has no levels."""
     has = features()
     levels = [level for level in _X86_LEVELS if all(has.get(feature, False) for feature in _features(level))]
     return levels[-1] if levels else OPTIONS.cpu
