@@ -25,6 +25,8 @@ OTHER_NAMES = {
     "mod": "module",
     "mon": "monitor",
     "ndarray": "nd",
+    "numpy": "np",
+    "numpy_extension": "npx",
     "rnd": "random",
     "sym": "symbol",
     "viz": "visualization",

@@ -46,6 +46,8 @@ def connect() -> None:
         graph_shapes=_graph_shapes,
         symbols=_when_called("hybridc.symbol"),
         symbol_of_tape=_symbol_of_tape,
+        np=_when_called("hybridc.np"),
+        npx=_when_called("hybridc.npx"),
         on_device=_when_called("hybridc.nd.on_device"),
         devices=_when_called("hybridc.runtime.devices.choose"),
         library=_when_called("hybridc.library"),

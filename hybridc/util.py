@@ -1,8 +1,8 @@
 """``mx.util``: which semantics shapes and arrays have, variables of the environment, GPUs.
 
 NumPy's semantics of *shapes* say whether 0 is a size in the shapes that are given to symbols, or means unknown. Arrays
-may have sizes of 0 and shapes of no sizes in any case. NumPy's *arrays*, ``mx.np``, do not exist in this version: what
-turns them on raises where it does.
+may have sizes of 0 and shapes of no sizes in any case. NumPy's *arrays* say which class the arrays have that are made
+without inputs, as parameters are: those of ``mx.np``, or of ``mx.nd``. Both belong to a thread.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
-import numpy as np
-
 from hybridc import nd
 from hybridc.array.ndarray import NDArray
 from hybridc.base import c_str, check_call, py_str
 from hybridc.context import Context, gpu_memory_info, num_gpus
-from hybridc.errors import ArgumentTypeError, UnsupportedError
+from hybridc.errors import ArgumentTypeError
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.state import STATE
+from hybridc.np.apply import check_ufunc, np_ufunc_legal_option
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -123,8 +122,8 @@ def _like(found: Any, wrapped: Any) -> Any:
 
 
 def is_np_array() -> bool:
-    """Whether ``mx.np`` arrays are used: no."""
-    return False
+    """Whether what makes arrays without inputs, as parameters and data sets do, makes those of ``mx.np``."""
+    return STATE.np_array
 
 
 def is_np_default_dtype() -> bool:
@@ -133,86 +132,60 @@ def is_np_default_dtype() -> bool:
 
 
 class _NumpyArrayScope:
-    """``with np_array():``; it cannot be entered for arrays of ``mx.np``."""
+    """``with np_array():``."""
 
     def __init__(self, is_np_array: bool) -> None:
         self._wanted = is_np_array
+        self._previous: list[bool] = []
 
     def __enter__(self) -> _NumpyArrayScope:
-        _check_array("np_array", self._wanted)
+        self._previous.append(_set_np_array(self._wanted))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: Any, trace: TracebackType | None) -> None:
-        """Nothing to restore."""
+        STATE.np_array = self._previous.pop()
 
 
-def _check_array(what: str, wanted: bool) -> None:
-    if wanted:
-        raise UnsupportedError(f"{what}: mx.np arrays are not supported by this version; use mx.nd")
+def _set_np_array(active: bool) -> bool:
+    """Say whether arrays of ``mx.np`` are made; what was said before."""
+    previous, STATE.np_array = STATE.np_array, bool(active)
+    if active:
+        HOOKS.np()  # which gives these arrays their methods
+    return previous
 
 
 def np_array(active: bool = True) -> _NumpyArrayScope:
-    """A context manager for ``mx.np`` arrays; entering it raises unless ``active`` is False. Use ``mx.nd``."""
+    """A context manager in which parameters, data sets, … make arrays of ``mx.np``, or do not."""
     return _NumpyArrayScope(active)
 
 
 def use_np_array(func: T) -> T:
-    """Decorator: a function, or the methods and properties of a class, that raise when used, see :func:`np_array`."""
+    """Decorator: a function, or the methods and properties of a class, run in :func:`np_array`."""
     return _within(np_array, use_np_array, func)
 
 
 def use_np(func: T) -> T:
-    """As :func:`use_np_array`: what is decorated can be defined, but not used, since ``mx.np`` does not exist."""
+    """Decorator: a function, or the methods and properties of a class, run in NumPy's semantics.
+
+    See :func:`np_shape` and :func:`np_array`.
+    """
     return use_np_shape(use_np_array(func))
 
 
 def set_np(shape: bool = True, array: bool = True) -> None:
-    """Say whether 0 is a size in shapes, see :func:`np_shape`; ``array=True`` raises: there is no ``mx.np``."""
+    """NumPy's semantics of shapes and arrays from now on, in this thread: see :func:`np_shape`, :func:`np_array`."""
     if array and not shape:
         raise ValueError("NumPy Shape semantics is required in using NumPy array semantics.")
-    _check_array("set_np", array)
+    _set_np_array(array)
     set_np_shape(shape)
 
 
 def reset_np() -> None:
-    """MXNet's legacy semantics: 0 in the shapes that are given to symbols is an unknown size."""
+    """MXNet's legacy semantics: arrays are those of ``mx.nd``, and 0 in the shapes of symbols is an unknown size."""
     set_np(shape=False, array=False)
 
 
 # --- functions like NumPy's ------------------------------------------------------------------------------------
-
-# The keywords of NumPy's ufuncs that are accepted with these values only, and the values that others may have.
-_UFUNC_DEFAULTS = {"where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True}
-_CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
-_DTYPES = (np.int8, np.uint8, np.int32, np.int64, np.float16, np.float32, np.float64)
-
-
-def np_ufunc_legal_option(key: str, value: Any) -> bool:
-    """Whether NumPy's ufuncs take such a keyword with such a value."""
-    match key:
-        case "where":
-            return True
-        case "casting":
-            return value in _CASTINGS
-        case "order":
-            return isinstance(value, str)
-        case "dtype":
-            return value in _DTYPES or value in [d.__name__ for d in _DTYPES]
-        case "subok":
-            return isinstance(value, bool)
-        case _:
-            return False
-
-
-def _check_ufunc(name: str, kwargs: dict[str, Any]) -> None:
-    """Raise unless the keywords of a ufunc have their defaults."""
-    for key, value in kwargs.items():
-        if key not in _UFUNC_DEFAULTS:
-            raise TypeError(f"{key} is an invalid keyword to function '{name}'")
-        if value != _UFUNC_DEFAULTS[key]:
-            if np_ufunc_legal_option(key, value):
-                raise NotImplementedError(f"{key}={value} is not implemented yet for operator {name}")
-            raise TypeError(f"{key}={value} not understood for operator {name}")
 
 
 def wrap_np_unary_func(func: Callable[..., Any]) -> Callable[..., Any]:
@@ -220,7 +193,7 @@ def wrap_np_unary_func(func: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(func)
     def wrapped(x: Any, out: Any = None, **kwargs: Any) -> Any:
-        _check_ufunc(func.__name__, kwargs)
+        check_ufunc(func.__name__, kwargs)
         return func(x, out=out)
 
     return wrapped
@@ -231,15 +204,15 @@ def wrap_np_binary_func(func: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(func)
     def wrapped(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
-        _check_ufunc(func.__name__, kwargs)
+        check_ufunc(func.__name__, kwargs)
         return func(x1, x2, out=out)
 
     return wrapped
 
 
 def default_array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
-    """``mx.nd.array``: the kind of arrays that are the default."""
-    return nd.array(source_array, ctx, dtype)
+    """An array of the kind that is the default: of ``mx.np`` in :func:`np_array`, else of ``mx.nd``."""
+    return HOOKS.np().array(source_array, dtype, ctx) if STATE.np_array else nd.array(source_array, ctx, dtype)
 
 
 def set_module(module: str | None) -> Callable[[T], T]:

@@ -28,7 +28,7 @@ from tests import house
 
 # By the reason: names that are right, though nothing of the package is called so. An entry is "Class: name".
 APART: dict[str, set[str]] = {
-    "what is missing, as the docstring says": {"ArgSpec: inspect.getargspec", "AbsentError: mx.np.ones"},
+    "what is missing, as the docstring says": {"ArgSpec: inspect.getargspec"},
     "a name in an example": {"CustomOpError: MyOp.forward", "Interchange: _contrib_quadratic", "Record: record.field"},
     "a structure or function in C": {
         *("LaunchConfig: CUlaunchConfig", "LaunchConfig: cuLaunchKernelEx", "GpuAttribute: CUdevice_attribute"),

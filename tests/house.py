@@ -32,7 +32,7 @@ LAYERS: tuple[tuple[str, str], ...] = (
     ("runtime", "runtime"),
     ("backends", "subgraph"),
     ("compiler", "compile"),
-    ("front end: arrays", "operator op nd util base error numpy numpy_extension ndarray_doc profiler"),
+    ("front end: arrays", "operator op nd np util npx base error ndarray_doc profiler"),
     ("front end: graphs", "symbol executor visualization symbol_doc"),
     ("front end: libraries", "library libinfo"),
     ("front end: training", "initializer lr_scheduler misc optimizer metric callback monitor kvstore engine log rtc"),
@@ -76,7 +76,7 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.__main__": "hybridc.tools.compile_network",
         "hybridc.stubs": "hybridc hybridc.nd hybridc.symbol",
         "hybridc": "hybridc.*",
-        "hybridc.connect": "hybridc.compile.stages hybridc.library hybridc.nd.on_device hybridc.symbol "
+        "hybridc.connect": "hybridc.compile.stages hybridc.library hybridc.nd.on_device hybridc.np hybridc.npx hybridc.symbol "
         "hybridc.symbol.infer hybridc.symbol.recorded hybridc.runtime.devices.choose",
     },
     "a rank: the process beside it does without the package, and is there in a few milliseconds": {

@@ -20,6 +20,7 @@ from hybridc.array.ndarray import (
     recorded_copy,
     recorded_inplace,
 )
+from hybridc.array.numpy_array import as_numpy, legacy, ndarray
 from hybridc.autograd import record_operator
 from hybridc.context import CPU, Context, current_context, working_device
 from hybridc.dialects import checked
@@ -41,7 +42,7 @@ def invoke(op: Operator, inputs: Sequence[Any], out: Any = None) -> Any:
     """Apply an operator: to NDArrays at once, to Symbols by recording it in their graph.
 
     Python numbers take the dtype of the first array. Returns one value, or a list for several visible
-    outputs.
+    outputs; arrays of ``mx.np``, if one of the inputs is.
     """
     if AUTOCAST.rules:
         op, inputs = AUTOCAST.applied(op, inputs)
@@ -50,15 +51,18 @@ def invoke(op: Operator, inputs: Sequence[Any], out: Any = None) -> Any:
     arrays: list[Any] = []
     dtype = None
     mixed = False
+    kind: type[NDArray] = NDArray
     for x in inputs:
         if type(x) is not NDArray:
-            return _invoke_converted(op, inputs, out)
+            if type(x) is not ndarray:
+                return _invoke_converted(op, inputs, out)
+            kind = ndarray
         data = x._data
         if data.dtype is not dtype:
             mixed = dtype is not None
             dtype = data.dtype
         arrays.append(data)
-    return run(op, inputs, arrays, mixed, out)
+    return run(op, inputs, arrays, mixed, out, kind)
 
 
 def _invoke_converted(op: Operator, inputs: Sequence[Any], out: Any) -> Any:
@@ -67,16 +71,19 @@ def _invoke_converted(op: Operator, inputs: Sequence[Any], out: Any) -> Any:
         if is_symbol(x):
             return x.trace.invoke(op, inputs, out)
     kinds = {type(x) for x in inputs if isinstance(x, NDArray)}
-    if kinds - {NDArray, NumberedNDArray}:
+    if any(issubclass(kind, ndarray) for kind in kinds) and kinds - {NDArray, ndarray}:
+        operands = [legacy(x) for x in inputs]
+        target: Any = legacy(out) if out.__class__ is not list else [legacy(y) for y in out]
+        result = invoke(op, operands, target)
+        _note_readers(inputs, operands)
+        return out if out is not None else as_numpy(result)
+    if kinds - {NDArray, ndarray, NumberedNDArray}:
         return HOOKS.on_device().invoke(op, inputs, out)
     if NumberedNDArray in kinds:
         context = working_device(next(x.context for x in inputs if isinstance(x, NDArray)))
         operands = [plain(x) for x in inputs]
         result = invoke(op, operands, out)
-        if STATE.recording:
-            for x, y in zip(inputs, operands, strict=True):
-                if y is not x:
-                    x._tape = y._tape  # which says whether the tape reads it
+        _note_readers(inputs, operands)
         return result if out is not None else at(context, result)
     first = next((x for x in inputs if isinstance(x, NDArray)), None)
     if first is None and len(inputs) == 2 and all(isinstance(x, int | float) for x in inputs):
@@ -84,7 +91,16 @@ def _invoke_converted(op: Operator, inputs: Sequence[Any], out: Any) -> Any:
     dtype = np.dtype("float32") if first is None else first._data.dtype
     converted = [as_ndarray(op, x, dtype) for x in inputs]
     arrays = [x._data for x in converted]
-    return run(op, converted, arrays, len({a.dtype for a in arrays}) > 1, out)
+    kind = ndarray if ndarray in kinds else NDArray
+    return run(op, converted, arrays, len({a.dtype for a in arrays}) > 1, out, kind)
+
+
+def _note_readers(inputs: Sequence[Any], operands: Sequence[Any]) -> None:
+    """Note on the inputs whether the tape reads the arrays that were operands in their place."""
+    if STATE.recording:
+        for x, y in zip(inputs, operands, strict=True):
+            if y is not x:
+                x._tape = y._tape
 
 
 def is_symbol(x: Any) -> bool:
@@ -138,7 +154,9 @@ def in_context(op: Operator, inputs: Sequence[Any]) -> tuple[Operator, list[Any]
     return op, [*inputs, key], [key._data]
 
 
-def run(op: Operator, inputs: Sequence[Any], arrays: list[Any], mixed: bool, out: Any) -> Any:
+def run(
+    op: Operator, inputs: Sequence[Any], arrays: list[Any], mixed: bool, out: Any, kind: type[NDArray] = NDArray
+) -> Any:
     """Run an operator eagerly on NumPy arrays and put it on the tape if recording."""
     if op.TRAIN_MODE or op.DRAWS:
         op, inputs, keys = in_context(op, inputs)
@@ -147,11 +165,11 @@ def run(op: Operator, inputs: Sequence[Any], arrays: list[Any], mixed: bool, out
         if len(arrays) <= op.mutated[-1]:
             op.infer_shape([a.shape for a in arrays])  # which says how many inputs are missing
         with UPDATES.held([arrays[i] for i in op.mutated]):
-            return _run(op, inputs, arrays, mixed, out)
-    return _run(op, inputs, arrays, mixed, out)
+            return _run(op, inputs, arrays, mixed, out, kind)
+    return _run(op, inputs, arrays, mixed, out, kind)
 
 
-def _run(op: Operator, inputs: Sequence[Any], arrays: list[Any], mixed: bool, out: Any) -> Any:
+def _run(op: Operator, inputs: Sequence[Any], arrays: list[Any], mixed: bool, out: Any, kind: type[NDArray]) -> Any:
     if out is not None and STATE.recording:
         check_out(inputs, out)
     try:
@@ -162,7 +180,7 @@ def _run(op: Operator, inputs: Sequence[Any], arrays: list[Any], mixed: bool, ou
         explain(op, arrays, error)
         raise
     if out is None:
-        return finish(op, inputs, arrays, result)
+        return finish(op, inputs, arrays, result, kind)
     results: tuple[Any, ...] = result if result.__class__ is tuple else (result,)
     saved = before(op, arrays)
     write_back(op, arrays, results)
@@ -185,19 +203,21 @@ def ran(op: Operator, arrays: Sequence[Any], begin: int) -> None:
     RECORDER.append(("operator", type(op), begin, now(), get_ident(), [(x.dtype, x.shape) for x in arrays]))
 
 
-def finish(op: Operator, inputs: Sequence[Any], arrays: Sequence[Any], result: Any) -> Any:
-    """Wrap the results of ``eager``, and put the operator on the tape if recording."""
+def finish(
+    op: Operator, inputs: Sequence[Any], arrays: Sequence[Any], result: Any, kind: type[NDArray] = NDArray
+) -> Any:
+    """Wrap the results of ``eager`` in arrays of a class, and put the operator on the tape if recording."""
     if result.__class__ is not tuple:
         if result.__class__ is list or op.results != 1:
             raise wrong_results(op, "eager", result)
-        y = NDArray(own(op, arrays, result))
+        y = kind(own(op, arrays, result))
         if STATE.recording:
             record_operator(op, inputs, arrays, [y])
         return y
     parts: tuple[Any, ...] = result
     if len(parts) != op.results:
         raise wrong_results(op, "eager", result)
-    ys = [NDArray(own(op, arrays, r)) for r in parts]
+    ys = [kind(own(op, arrays, r)) for r in parts]
     if op.mutated:
         saved = before(op, arrays)
         write_back(op, arrays, parts)
@@ -287,6 +307,8 @@ def explain(op: Operator, arrays: Sequence[Any], error: Exception) -> None:
 def execute(op: Operator, inputs: Sequence[NDArray]) -> list[NDArray]:
     """Run a bound operator (train mode, counter, key); all outputs, hidden ones included."""
     if any(type(x) is not NDArray for x in inputs):
+        if any(isinstance(x, ndarray) for x in inputs):
+            return execute(op, [legacy(x) for x in inputs])
         if any(type(x) not in (NDArray, NumberedNDArray) for x in inputs):
             return HOOKS.on_device().executed(op, inputs)
         return at(working_device(inputs[0].context), execute(op, [plain(x) for x in inputs]))

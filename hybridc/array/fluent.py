@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 import numpy as np
 
 from hybridc.dialects.operator_registry import FUNCTIONS, LISTENERS
-from hybridc.errors import UnsupportedError
 from hybridc.ground.hooks import HOOKS
 
 if TYPE_CHECKING:
@@ -155,15 +154,8 @@ class Fluent(OperatorMethods):
         return _call("identity", self)
 
     def as_nd_ndarray(self) -> Self:
-        """Return the array itself: all arrays are of ``mx.nd``."""
+        """Return the array itself, which is of ``mx.nd``."""
         return self
-
-    def as_np_ndarray(self) -> NoReturn:
-        """Raises: there is no interface ``mx.np``."""
-        raise UnsupportedError(
-            "as_np_ndarray: this version of hybridc does not have the mx.np interface; use the array as it is, or its "
-            "values, asnumpy()"
-        )
 
     @property
     def handle(self) -> NoReturn:

@@ -16,6 +16,7 @@ import numpy as np
 from hybridc.array.dispatch import as_scalar, invoke, is_symbol, record
 from hybridc.array.functions import function
 from hybridc.array.ndarray import NDArray, check_unrecorded, recorded_inplace
+from hybridc.array.numpy_array import is_numpy, ndarray
 from hybridc.dialects.array.slicing import BasicIndex
 from hybridc.dtypes import is_float
 from hybridc.errors import ArgumentTypeError, BroadcastError, MXNetError
@@ -29,15 +30,35 @@ _ALL = slice(None)  # the one key of a slice that an array without axes takes
 
 def getitem(x: Any, key: Any) -> Any:
     """``x[key]`` for an NDArray or a Symbol."""
-    if type(x) is NDArray and STATE.trace is None and not (STATE.recording and x._entry is not None):
-        return NDArray(_of_buffer(x._data, key))
+    kind: type = type(x)
+    if (kind is NDArray or kind is ndarray) and STATE.trace is None and not (STATE.recording and x._entry is not None):
+        return NDArray(_of_buffer(x._data, key)) if kind is NDArray else ndarray(_numpy_of_buffer(x._data, key))
     alone = x.shape == ()
     entries = _entries(x.shape, () if alone and key.__class__ is slice and key == _ALL else key)
     if alone and not entries:
         return function("identity")(x)
-    if not any(_is_advanced(e) for e in entries):
-        return _basic(x, entries)
-    return _advanced(x, entries)
+    found = _advanced(x, entries) if any(_is_advanced(e) for e in entries) else _basic(x, entries)
+    if is_numpy(x) and found.shape == (1,) and not _rank(entries):
+        return function("reshape_to")(found, shape=())
+    return found
+
+
+def _rank(entries: list[Any]) -> int:
+    """How many dimensions an element of ``mx.np`` has that these parts of a key select."""
+    kept = sum(e is None or e.__class__ is slice for e in entries)
+    return kept + max((len(e.shape) for e in entries if _is_advanced(e)), default=0)
+
+
+def _numpy_of_buffer(data: Any, key: Any) -> Any:
+    """``data[key]`` as NumPy has it, always an array."""
+    kind = key.__class__
+    if kind is not int and kind is not slice:
+        parts: tuple[Any, ...] = key if kind is tuple else (key,)
+        key = tuple(p if type(p) in _BASIC else _plain(p) for p in parts)
+    result = data[key]
+    if type(result) is np.ndarray:
+        return result
+    return data[(*key, Ellipsis)] if key.__class__ is tuple else data[key, ...]
 
 
 def _of_buffer(data: Any, key: Any) -> Any:
@@ -63,7 +84,7 @@ def _plain(part: Any) -> Any:
     if part.__class__ is bool or issubclass(part.__class__, np.bool_ | np.integer):
         return int(part)
     if isinstance(part, NDArray):
-        part = part._data if type(part) is NDArray else part.asnumpy()
+        part = part._data if type(part._data) is np.ndarray else part.asnumpy()
     elif part.__class__ in (list, tuple, range):
         part = np.array([p.asscalar() if isinstance(p, NDArray) else p for p in part])
     if part.__class__ is not np.ndarray:

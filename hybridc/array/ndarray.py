@@ -222,6 +222,10 @@ class NDArray(Fluent):
         shared(self._data)
         return self._data
 
+    def as_np_ndarray(self) -> Any:
+        """An array of ``mx.np`` on the same memory, which autograd knows as the same."""
+        return HOOKS.np().as_numpy(self)
+
     def tostype(self, stype: str) -> NDArray:
         """This array; only ``'default'`` storage exists."""
         if stype != "default":
@@ -316,7 +320,12 @@ class NDArray(Fluent):
                 raise recorded_inplace()
         data = self._data
         if STATE.trace is None and data.dtype.kind == "f" and ufunc is not None and not RECORDER.operators:
-            if type(other) is NDArray and other._data.dtype is data.dtype and other._data.shape == data.shape:
+            if (
+                isinstance(other, NDArray)
+                and other._data.__class__ is np.ndarray
+                and other._data.dtype is data.dtype
+                and other._data.shape == data.shape
+            ):
                 ufunc(data, other._data, out=data)
                 written(data)
                 return self
@@ -345,7 +354,7 @@ class NDArray(Fluent):
         return id(self) >> 4
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return NDArray, (self._data.copy(),)
+        return type(self), (self._data.copy(),)
 
     def __setstate__(self, state: Any) -> None:
         """The state of a pickle that MXNet made: ``handle``, the bytes of an array in a file."""
@@ -446,7 +455,7 @@ def constant_values(x: Any, what: str) -> npt.NDArray[Any]:
 
 def values_of(x: NDArray) -> npt.NDArray[Any]:
     """The values for who only reads them: the buffer itself if it is on the CPU, else a copy."""
-    return x._data if type(x) in (NDArray, NumberedNDArray) else x.asnumpy()
+    return x._data if type(x._data) is np.ndarray else x.asnumpy()
 
 
 def _readonly(data: npt.NDArray[Any]) -> npt.NDArray[Any]:

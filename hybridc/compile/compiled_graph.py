@@ -178,7 +178,7 @@ class CompiledGraph:
             if role == "key":
                 inputs.append(self.trace.random_key())
             elif role != "data":
-                inputs.append(source.data() if role == "parameter" else source)
+                inputs.append(source.array() if role == "parameter" else source)
         return self.run(inputs)
 
     def run(self, inputs: Sequence[NDArray]) -> Any:

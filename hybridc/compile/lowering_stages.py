@@ -44,7 +44,7 @@ def _dump_name(trace: Trace, grads: tuple[int, ...], part: str) -> str:
 def _parameters(trace: Trace) -> dict[str, Any]:
     """The graph's parameters by the names of its arguments."""
     arguments = zip(trace.leaves, trace.roles, trace.sources, strict=True)
-    return {identifier(leaf.name): source.data() for leaf, role, source in arguments if role == "parameter"}
+    return {identifier(leaf.name): source.array() for leaf, role, source in arguments if role == "parameter"}
 
 
 def mlir_text(module: ModuleOp, locations: bool = False) -> str:

@@ -23,6 +23,7 @@ from hybridc.dialects.derived import completed_shapes, evaluate_decomposed, infe
 from hybridc.dialects.handwritten import ArraySpec, Kernel
 from hybridc.dialects.interchange import Interchange
 from hybridc.dialects.movement import MovementBuilder
+from hybridc.dialects.numpy_rules import PROMOTES, NumpyRule
 from hybridc.dialects.operator_attribute import REQUIRED, Attribute, Axis, DType, Shape, attribute, from_annotation
 from hybridc.dialects.operator_registry import called_later, recorded, unrecorded
 from hybridc.dialects.scalar import NUMPY, Scalar, depends_on_all, numpy_step, record, replay
@@ -124,7 +125,8 @@ class Operator(Interchange, metaclass=OperatorType):
     ``COMPUTES_IN`` (a table from dtypes of inputs to the dtype that the operator computes in: ``eager`` and
     ``decompose`` get the inputs cast to it, and their results are cast to the inferred dtypes; the default is that of
     the floats in which nothing is computed, and is used by ``eager`` alone, as compiled each step of a decomposition is
-    computed so), ``GRADIENT_TOO`` (the arguments of ``gradient`` are cast so, too).
+    computed so), ``GRADIENT_TOO`` (the arguments of ``gradient`` are cast so, too), ``NUMPY`` (what becomes of the
+    dtypes of ``mx.np`` arrays).
 
     ``recorded``, ``called_later`` and ``unrecorded`` say what the cache on the disk makes of a user's override.
     """
@@ -152,6 +154,7 @@ class Operator(Interchange, metaclass=OperatorType):
     SHAPES_ARE_KNOWN: ClassVar[bool] = True  # results' shapes follow from the inputs' shapes, whatever the values
     COMPUTES_IN: ClassVar[Mapping[DType, DType]] = COMPUTED
     GRADIENT_TOO: ClassVar[bool] = False
+    NUMPY: ClassVar[NumpyRule] = PROMOTES
     CONVERTS: ClassVar[bool] = False  # its caller casts ``eager``'s results to the inferred dtype
     _BOUND: ClassVar[dict[tuple[Any, ...], Any]] = {}
 

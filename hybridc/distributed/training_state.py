@@ -91,7 +91,7 @@ class TrainingState:
                 continue
             found[f"parameter/{name}"] = StateItem(None, [values_of(parameter.reduce())])
             if parameter.grad_req == "add" or name in accumulating:
-                grads = [grad.asnumpy() for grad in parameter.list_grad()]
+                grads = [grad.asnumpy() for grad in parameter.gradients()]
                 if any(grad.any() for grad in grads):
                     found[f"gradient/{name}"] = StateItem(None, grads)
         for name, trainer in self.trainers.items():
@@ -233,7 +233,7 @@ class TrainingState:
                 if parameter.grad_req == "add":
                     parameter.zero_grad()
                 for key in source.keys(f"gradient/{name}", exact=True):
-                    for grad, saved in zip(parameter.list_grad(), source.arrays(key), strict=True):
+                    for grad, saved in zip(parameter.gradients(), source.arrays(key), strict=True):
                         _copy(saved, grad)
 
     def _prepare(self) -> bool:

@@ -98,7 +98,7 @@ def symbol_with_values(
     symbol, values = _symbol(block, trace, structure)
     values |= zip(_inputs(len(arguments)), arguments, strict=True)
     known = {p.name: p for p in block.collect_params().values()}
-    values |= {name: known[name].data(trace.context) for name in symbol.list_inputs() if name in known}
+    values |= {name: known[name].array(trace.context) for name in symbol.list_inputs() if name in known}
     return symbol, values
 
 
@@ -193,7 +193,7 @@ def _of_trace(block: Any, trace: Trace) -> tuple[ComposedSymbol, dict[str, NDArr
         elif role != "key":
             name = next(names) if role == "data" else f"{block.prefix}constant{len(captured)}"
             if role != "data":
-                captured[name] = source.data(trace.context) if role == "number" else source
+                captured[name] = source.array(trace.context) if role == "number" else source
             entries[id(leaf)] = (SymbolNode(None, name), 0)
     with naming.Prefix(block.prefix):
         for node in trace.nodes:

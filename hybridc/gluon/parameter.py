@@ -11,6 +11,7 @@ import numpy as np
 from hybridc import autograd, initializer, nd, random
 from hybridc.array.dispatch import placed
 from hybridc.array.ndarray import NDArray, check_unrecorded
+from hybridc.array.numpy_array import as_default
 from hybridc.context import CPU, Context, check_device, current_context
 from hybridc.errors import AttributeValueError, CheckError, DeferredInitializationError, UnsupportedError
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
@@ -154,9 +155,16 @@ class Parameter:
     # --- its arrays ----------------------------------------------------------------------------------------
 
     def data(self, ctx: Context | None = None) -> Any:
-        """The array on a device, by default the only one or the current one; while a block is traced, its Symbol."""
+        """The array on a device, by default the only one or the current one; while a block is traced, its Symbol.
+
+        It is one of ``mx.np`` where these are the default, see :func:`hybridc.util.np_array`.
+        """
         if STATE.trace is not None:
             return STATE.trace.parameter(self)
+        return as_default(self.array(ctx))
+
+    def array(self, ctx: Context | None = None) -> NDArray:
+        """As :meth:`data`, always the one array of ``mx.nd`` that the parameter has on the device."""
         data = self._data
         if data is None:
             data = self._initialized()
@@ -166,15 +174,27 @@ class Parameter:
 
     def list_data(self) -> list[NDArray]:
         """The arrays on all devices, in the order of :meth:`list_ctx`."""
+        return as_default(self.arrays())
+
+    def arrays(self) -> list[NDArray]:
+        """As :meth:`list_data`, always of ``mx.nd``."""
         return list(self._initialized())
 
     def grad(self, ctx: Context | None = None) -> NDArray:
         """The gradient buffer on a device, by default the only one or the current one."""
+        return as_default(self.gradient(ctx))
+
+    def gradient(self, ctx: Context | None = None) -> NDArray:
+        """As :meth:`grad`, always of ``mx.nd``."""
         grads = self._gradients()
         return grads[0] if ctx is None and len(grads) == 1 else grads[self._place(ctx)]
 
     def list_grad(self) -> list[NDArray]:
         """The gradient buffers on all devices, in the order of :meth:`list_ctx`."""
+        return as_default(self.gradients())
+
+    def gradients(self) -> list[NDArray]:
+        """As :meth:`list_grad`, always of ``mx.nd``."""
         return list(self._gradients())
 
     def _gradients(self) -> list[NDArray]:

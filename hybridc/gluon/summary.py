@@ -32,7 +32,7 @@ def summary(block: Block, inputs: tuple[Any, ...]) -> str:
     def note(layer: Block, _: Any, outputs: Any) -> None:
         row = _Row(f"{type(layer).__name__}-{len(rows)}", _shapes(outputs))
         for param in layer.params.values():
-            size = param.list_data()[0].size
+            size = param.arrays()[0].size
             row.total += size
             row.trainable += 0 if param.grad_req == "null" else size
             row.shared += size if id(param) in seen else 0

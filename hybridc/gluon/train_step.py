@@ -194,8 +194,8 @@ class TrainStep:
         trainer, indices = self._block.trainer, entry.indices
         if not part.updates:
             return entry.bind(args, trainer.optimizer, [], {}, [], part)
-        weights = [w.parameter.data() for w in entry.weights]
-        grads = [w.parameter.grad() for w in entry.weights]
+        weights = [w.parameter.array() for w in entry.weights]
+        grads = [w.parameter.gradient() for w in entry.weights]
         if self._block.shards_optimizer and self._block.settings.ranks > 1:
             weights = self._pieces(indices, weights, grads, numbers)
         states = trainer.updater.states_of(indices, weights)

@@ -37,6 +37,10 @@ class Hooks:
     compile: Callable[[Any], Callable[..., Any]]
     #: The module of arrays on GPUs, :mod:`hybridc.nd.on_device`.
     on_device: Callable[[], Any]
+    #: The module of NumPy's functions, :mod:`hybridc.np`.
+    np: Callable[[], Any]
+    #: The module of operators on NumPy's arrays, :mod:`hybridc.npx`.
+    npx: Callable[[], Any]
     #: The module of the tape, :mod:`hybridc.autograd`.
     autograd: Callable[[], Any]
     #: ``symbol_of_tape(x)`` is the symbol of what autograd recorded for an array.

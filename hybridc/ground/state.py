@@ -22,6 +22,8 @@ class State(threading.local):
     in_rule: bool = False
     #: Whether 0 in the shapes that users give to symbols is a size, and not unknown.
     np_shape: bool = False
+    #: Whether what makes arrays without inputs, as parameters and data sets do, makes those of ``mx.np``.
+    np_array: bool = False
 
 
 STATE = State()

@@ -93,7 +93,7 @@ class DistributedTrainer(Trainer):
             self._allreduce_among_ranks()
 
     def _allreduce_among_ranks(self) -> None:
-        grads = [param.list_grad()[0] for param in self._params if param.grad_req != "null"]
+        grads = [param.gradients()[0] for param in self._params if param.grad_req != "null"]
         names = [f"{self._prefix}{i}" for i, param in enumerate(self._params) if param.grad_req != "null"]
         if self._rank_sums is not None:
             for _ in self._rank_sums.reduce(names, [[grad] for grad in grads]):

@@ -40,11 +40,11 @@ def broadcast_parameters(
         elif value.is_deferred:
             value.when_initialized(lambda arrays, name=name: _broadcast([(name, x) for x in arrays], root))
         else:
-            ready += [(name, x) for x in value.list_data()]
+            ready += [(name, x) for x in value.arrays()]
     _broadcast(ready, root)
     for value in params.values():
         if isinstance(value, Parameter) and not value.is_deferred:
-            value.set_data(value.list_data()[0])  # a store that has a copy learns of it
+            value.set_data(value.arrays()[0])  # a store that has a copy learns of it
 
 
 def _broadcast(named: Sequence[tuple[str, NDArray]], root: int) -> None:

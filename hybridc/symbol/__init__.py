@@ -32,6 +32,8 @@ _ARRAYS_ONLY.update(("onehot_encode", "save", "to_dlpack_for_read", "to_dlpack_f
 if not TYPE_CHECKING:  # what there is not is an error of the type checker
 
     def __getattr__(name: str) -> Any:
+        if name in ("np", "npx"):  # a block's F.np
+            return getattr(_nd, name)
         found = None if name in _ARRAYS_ONLY else getattr(_nd, name, None)
         if found is None or name.startswith("__"):
             raise _absent("mx.sym", name, "operator", __dir__())

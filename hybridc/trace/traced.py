@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import numpy as np
 
 from hybridc.array.fluent import Fluent
+from hybridc.array.numpy_array import NumpyMethods
 from hybridc.context import current_context
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.errors import TraceError
@@ -144,6 +145,10 @@ class TracedSymbol(Symbol):
 
     ctx = context
 
+    def as_np_ndarray(self) -> Any:
+        """The same value, which stands for an array of ``mx.np``."""
+        return _standing_for(NumpyTracedSymbol, self)
+
     @property
     def constant(self) -> Any:
         """The constant that this value is known to be, or None."""
@@ -179,3 +184,27 @@ class TracedSymbol(Symbol):
             "traced only shapes and dtypes are known. Use F.where instead of "
             "Python control flow on values, or leave this block unhybridized."
         )
+
+
+class NumpyTracedSymbol(NumpyMethods, TracedSymbol):
+    """A value of a trace that stands for an array of ``mx.np``."""
+
+    __slots__ = ()
+
+    def as_nd_ndarray(self) -> Any:
+        """The same value, which stands for an array of ``mx.nd``."""
+        return _standing_for(TracedSymbol, self)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return HOOKS.np().called_by_numpy(func, args, kwargs)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return HOOKS.np().called_as_ufunc(ufunc, method, inputs, kwargs)
+
+
+def _standing_for(kind: type[TracedSymbol], symbol: TracedSymbol) -> Any:
+    """A copy of a value, of a class of symbols."""
+    HOOKS.np()  # which gives the class its methods
+    copied = HOOKS.function("identity")(symbol)
+    copied.__class__ = kind
+    return copied

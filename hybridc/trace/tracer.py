@@ -16,6 +16,7 @@ import numpy as np
 from hybridc import random
 from hybridc.array.dispatch import as_scalar
 from hybridc.array.ndarray import NDArray
+from hybridc.array.numpy_array import is_numpy, ndarray
 from hybridc.context import CPU, Context
 from hybridc.dialects import operator_registry
 from hybridc.dialects.array.shape_rules import is_known
@@ -30,7 +31,7 @@ from hybridc.ground.nesting import as_list, flatten
 from hybridc.ground.sizes import Size, is_size
 from hybridc.ground.state import STATE
 from hybridc.trace.shape_inference import InferenceStep, ShapeInference
-from hybridc.trace.traced import TracedSymbol
+from hybridc.trace.traced import NumpyTracedSymbol, TracedSymbol
 from hybridc.trace.varying import Varying, VaryingInput
 
 _NUMBER = itertools.count()
@@ -95,9 +96,15 @@ class Trace:
 
     # --- inputs --------------------------------------------------------------------------------------------
 
-    def leaf(self, name: str, shape: Shape | None, dtype: Any, role: str, source: Any = None) -> TracedSymbol:
-        """A new input of the graph; unknown sizes of its shape are -1, an unknown shape is None."""
-        symbol = TracedSymbol(self, shape, dtype, None, len(self.leaves), name)
+    def leaf(
+        self, name: str, shape: Shape | None, dtype: Any, role: str, source: Any = None, numpy: bool = False
+    ) -> TracedSymbol:
+        """A new input of the graph; unknown sizes of its shape are -1, an unknown shape is None.
+
+        ``numpy`` says that it stands for an array of ``mx.np``.
+        """
+        kind = NumpyTracedSymbol if numpy else TracedSymbol
+        symbol = kind(self, shape, dtype, None, len(self.leaves), name)
         if self.inference is None and not is_known(shape):
             self.inference = ShapeInference(_explain)
         self.leaves.append(symbol)
@@ -109,14 +116,18 @@ class Trace:
         """The input of a gluon Parameter."""
         if id(parameter) not in self._known:
             shape = tuple(-1 if n in (0, -1) else n for n in parameter.shape or ()) or None
-            self._known[id(parameter)] = self.leaf(parameter.name, shape, parameter.dtype, "parameter", parameter)
+            self._known[id(parameter)] = self.leaf(
+                parameter.name, shape, parameter.dtype, "parameter", parameter, STATE.np_array
+            )
         return self._known[id(parameter)]
 
     def capture(self, array: NDArray) -> TracedSymbol:
         """The input of an array from outside the function."""
         if id(array) not in self._known:
             name = f"captured{len(self.leaves)}"
-            self._known[id(array)] = self.leaf(name, array.shape, array.dtype, "capture", array)
+            self._known[id(array)] = self.leaf(
+                name, array.shape, array.dtype, "capture", array, isinstance(array, ndarray)
+            )
         return self._known[id(array)]
 
     def key(self) -> TracedSymbol:
@@ -283,9 +294,10 @@ class Trace:
         return node.outputs
 
     def _results(self, node: TraceNode, shapes: Sequence[Shape | None], dtypes: Sequence[Any]) -> None:
+        kind = NumpyTracedSymbol if any(is_numpy(s) for s in node.inputs) else TracedSymbol
         for i, (shape, dtype) in enumerate(zip(shapes, dtypes, strict=True)):
             label = f"{node.op.NAME.rpartition('.')[2]}{len(self.nodes)}"
-            node.outputs.append(TracedSymbol(self, shape, dtype, node, i, label))
+            node.outputs.append(kind(self, shape, dtype, node, i, label))
 
     def _infer(self, node: TraceNode) -> tuple[list[Shape], list[Any]]:
         """The shapes and dtypes of the results where all shapes of the inputs are known."""
@@ -375,7 +387,9 @@ def _stand_in(trace: Trace, value: Any) -> Any:
     """Replace the arrays in an argument by Symbols."""
     if isinstance(value, NDArray):
         trace.meet(value.context)
-        return trace.leaf(f"data{len(trace.leaves)}", value.shape, value.dtype, "data")
+        return trace.leaf(
+            f"data{len(trace.leaves)}", value.shape, value.dtype, "data", numpy=isinstance(value, ndarray)
+        )
     if isinstance(value, list | tuple):
         parts = [_stand_in(trace, v) for v in as_list(value)]
         return tuple(parts) if isinstance(value, tuple) else parts

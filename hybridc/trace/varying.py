@@ -125,7 +125,7 @@ class VaryingInput:
         self._varying = varying
         self._dtype = dtype
 
-    def data(self, context: Context) -> Any:
+    def array(self, context: Context) -> Any:
         """Its current value as an array."""
         array = NDArray(np.asarray(self._dtype.type(self._varying.compute())))
         return array if context.device_type == "cpu" else array.as_in_context(context)

@@ -209,7 +209,7 @@ def unscale(optimizer_or_trainer: Any) -> None:
     """Divide the gradients by the scale now, as for clipping them; ``step`` does not do it again."""
     trainer = _trainer(optimizer_or_trainer)
     for param in trainer._params:
-        for grad in param.list_grad() if param.grad_req != "null" else ():
+        for grad in param.gradients() if param.grad_req != "null" else ():
             grad[:] = grad * trainer._scale
     trainer._scale = 1.0
 

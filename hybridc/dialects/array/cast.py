@@ -10,6 +10,7 @@ import numpy as np
 
 from hybridc.dialects.math.elementwise import meaning
 from hybridc.dialects.math.unary import Unary, unary
+from hybridc.dialects.numpy_rules import COMPARES
 from hybridc.dialects.operator import Bad, Composite, Elementwise, Sample, attribute, register
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import is_float, is_half, kind_of
@@ -340,6 +341,7 @@ class Predicate(Unary):
     """1 where something holds and 0 elsewhere, in the input's dtype."""
 
     STEPS = True
+    NUMPY = COMPARES
 
     @classmethod
     def samples(cls) -> list[Sample]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from hybridc.dialects.array.shape import normalize_axis
 from hybridc.dialects.movement import MovementBuilder
+from hybridc.dialects.numpy_rules import COUNTS
 from hybridc.dialects.operator import (
     Bad,
     Composite,
@@ -355,6 +356,7 @@ class CumSum(Opaque):
     """The sums of all elements up to each one along an axis, or in the flattened array."""
 
     INPUTS = ("a",)
+    NUMPY = COUNTS
     axis: int | None = attribute(None, "the axis; the flattened array if None")
     dtype: DType | None = attribute(None, "dtype of the result; the input's by default")
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hybridc.dialects.array.shape_rules import filled_shapes
+from hybridc.dialects.numpy_rules import COMPARES, INEXACT
 from hybridc.dialects.operator import Bad, Elementwise, Reference, Sample, define, register
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.scalar import NUMPY
@@ -128,6 +129,7 @@ class Divide(Binary):
 
     NNVM = "broadcast_div"
     NNVM_SCALAR = ("_div_scalar", "_rdiv_scalar")
+    NUMPY = INEXACT
     REFERENCE = meaning(lambda x, y: x / y)
     LOW = 0.5
 
@@ -245,6 +247,7 @@ class Hypot(Binary):
 
     NNVM = "broadcast_hypot"
     NNVM_SCALAR = ("_hypot_scalar", "_hypot_scalar")
+    NUMPY = INEXACT
     REFERENCE = meaning(lambda x, y: np.sqrt(x * x + y * y))
 
     def scalar(self, b: Any, x: Any, y: Any) -> Any:
@@ -319,6 +322,8 @@ class ElemwiseDivide(SameShape, Divide):
 
 class Comparison(Binary):
     """1 where a relation holds and 0 elsewhere, in the inputs' dtype; it has no gradient."""
+
+    NUMPY = COMPARES
 
     @classmethod
     def samples(cls) -> list[Sample]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from hybridc.dialects.array.shape import axis_tuple
 from hybridc.dialects.math.elementwise import meaning
+from hybridc.dialects.numpy_rules import COUNTS, INEXACT
 from hybridc.dialects.operator import AxisRules, Bad, Composite, Reduction, Sample, attribute, register
 from hybridc.dialects.operator_attribute import Axis, Shape
 from hybridc.dialects.scalar import NUMPY
@@ -162,6 +163,7 @@ class Primitive(OverAxes, Reduction):
 class Sum(Primitive):
     """The sum of the elements along axes"""
 
+    NUMPY = COUNTS
     LINEAR = True
     COMBINE = "add"
     REFERENCE = meaning(np.sum)
@@ -175,6 +177,7 @@ class Sum(Primitive):
 class Prod(Primitive):
     """The product of the elements along axes; its gradient is nan where an element is 0"""
 
+    NUMPY = COUNTS
     COMBINE = "mul"
     REFERENCE = meaning(np.prod)
     LOW = 0.5
@@ -222,6 +225,7 @@ class Min(Extreme):
 class Mean(OverAxes, Composite):
     """The mean of the elements along axes"""
 
+    NUMPY = INEXACT
     # COMPAT(mxnet): there the sum of integers overflows, and their number: the mean of 300 times 200 in uint8 is 2.
     COMPUTES_IN = ACCUMULATED  # the sum may overflow although the mean does not
     REFERENCE = meaning(np.mean)

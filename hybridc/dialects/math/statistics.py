@@ -9,6 +9,7 @@ import numpy as np
 from hybridc.dialects.math.elementwise import meaning
 from hybridc.dialects.math.reduction import Mean, OverAxes, Sampled, combined, count, keep
 from hybridc.dialects.math.unary import Unary
+from hybridc.dialects.numpy_rules import COUNTS, INEXACT
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
 from hybridc.dialects.operator_attribute import Axis, DType, Shape
 from hybridc.dialects.scalar import NUMPY
@@ -24,6 +25,7 @@ def _sum_of_squares(x: Any, axis: Any, keepdims: bool) -> Any:
 class NanSum(OverAxes, Composite):
     """The sum of the elements that are not nan"""
 
+    NUMPY = COUNTS
     REFERENCE = meaning(np.nansum)
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
@@ -47,6 +49,7 @@ class NanSum(OverAxes, Composite):
 class NanProd(OverAxes, Composite):
     """The product of the elements that are not nan"""
 
+    NUMPY = COUNTS
     REFERENCE = meaning(np.nanprod)
     LOW = 0.5
 
@@ -122,6 +125,7 @@ class SquareSum(OverAxes, Composite):
 class Norm(Sampled, Composite):
     """The sum of absolute values (ord=1) or the square root of the sum of squares (ord=2) along axes"""
 
+    NUMPY = INEXACT
     ord: int = attribute(2, "1 or 2", low=1, high=2)
     axis: Axis = attribute(None, "the axes to reduce, all by default; negative ones count from the end")
     out_dtype: DType | None = attribute(None, "the dtype of the result, the input's by default")

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hybridc.dialects.math.elementwise import by_element, meaning
+from hybridc.dialects.numpy_rules import INEXACT, PROMOTES, NumpyRule
 from hybridc.dialects.operator import Elementwise, Sample, attribute, define, register
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.scalar import NUMPY
@@ -27,6 +28,7 @@ class Unary(Elementwise):
     LOW: ClassVar[float] = -2.0
     HIGH: ClassVar[float] = 2.0
     STEPS: ClassVar[bool] = False
+    NUMPY = INEXACT
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -47,6 +49,7 @@ def unary(
     class_name: str = "",
     between: tuple[float, float] = (Unary.LOW, Unary.HIGH),
     base: type[Unary] = Unary,
+    numpy: NumpyRule | None = None,
     eager: Callable[[Any], Any] | None = None,
     for_nnvm: Callable[[Any, Any], Any] | None = None,
 ) -> type[Unary]:
@@ -56,6 +59,7 @@ def unary(
     """
     functions: dict[str, Any] = {"scalar": scalar, "gradient": gradient, "eager": eager, "for_nnvm": for_nnvm}
     fields: dict[str, Any] = {key: staticmethod(f) for key, f in functions.items() if f is not None}
+    fields["NUMPY"] = numpy or (PROMOTES if gradient is None and base is Unary else base.NUMPY)
     fields |= {"REFERENCE": reference, "STEPS": gradient is None, "LOW": between[0], "HIGH": between[1]}
     return define(base, name, doc, *[alias] * bool(alias), class_name=class_name, module=scalar.__module__, **fields)
 
@@ -75,6 +79,7 @@ Negative = unary(
     lambda b, x: -x,
     lambda F, dy, x, y: -dy,
     alias="_np_negative",
+    numpy=PROMOTES,
 )
 Abs = unary(
     "hybrid.abs",
@@ -83,6 +88,7 @@ Abs = unary(
     lambda b, x: b.abs(x),
     lambda F, dy, x, y: dy * F.sign(x),
     alias="_abs",
+    numpy=PROMOTES,
 )
 
 
@@ -93,12 +99,20 @@ class Sign(Unary):
     # COMPAT(mxnet): nan gives nan; there it gives 0 and hides the error.
     REFERENCE = meaning(lambda x: 1.0 * (x > 0) - (x < 0))
     STEPS = True
+    NUMPY = PROMOTES
 
     def scalar(self, b: Any, x: Any) -> Any:
         return b.sign(x)
 
 
-Square = unary("hybrid.square", "x**2", meaning(lambda x: x**2), lambda b, x: x * x, lambda F, dy, x, y: dy * (x * 2))
+Square = unary(
+    "hybrid.square",
+    "x**2",
+    meaning(lambda x: x**2),
+    lambda b, x: x * x,
+    lambda F, dy, x, y: dy * (x * 2),
+    numpy=PROMOTES,
+)
 Sqrt = unary(
     "hybrid.sqrt",
     "The square root of x",
@@ -208,6 +222,7 @@ class Round(Unary):
 
     REFERENCE = meaning(lambda x: np.sign(x) * np.floor(np.abs(x) + 0.5))
     STEPS = True
+    NUMPY = PROMOTES
 
     def scalar(self, b: Any, x: Any) -> Any:
         # Not floor(|x| + 0.5): that addition rounds, so the largest float below 0.5 would become 1.
@@ -221,6 +236,7 @@ class Rint(Unary):
 
     REFERENCE = meaning(lambda x: np.ceil(x - 0.5))
     STEPS = True
+    NUMPY = PROMOTES
 
     def scalar(self, b: Any, x: Any) -> Any:
         whole = b.floor(x)

@@ -11,6 +11,7 @@ from hybridc.dialects.math.elementwise import meaning
 from hybridc.dialects.math.trigonometry import Tanh
 from hybridc.dialects.math.unary import Unary, special
 from hybridc.dialects.nn.dropout import Sampling, uniform
+from hybridc.dialects.numpy_rules import PROMOTES
 from hybridc.dialects.operator import Bad, Composite, Operator, Sample, attribute, invoke_bound, register
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.scalar import NUMPY
@@ -21,6 +22,7 @@ from hybridc.errors import ShapeError
 class Relu(Unary):
     """max(x, 0)"""
 
+    NUMPY = PROMOTES
     REFERENCE = meaning(lambda x: x * (x > 0))
 
     def scalar(self, b: Any, x: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from hybridc.array.ndarray import NDArray
+from hybridc.array.numpy_array import as_numpy, is_numpy, ndarray
 from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.stages import Traced
 from hybridc.context import CPU, Context
@@ -21,7 +22,7 @@ from hybridc.gluon.hybridize.watched_attributes import watching
 from hybridc.ground.debug import compiling, timed
 from hybridc.ground.location import user_depth
 from hybridc.ground.locks import ForkLock
-from hybridc.ground.nesting import frozen, thaw
+from hybridc.ground.nesting import flatten, frozen, regroup, thaw
 from hybridc.ground.state import STATE
 from hybridc.ir.planned import Program
 from hybridc.options import OPTIONS
@@ -44,10 +45,17 @@ _NO_KEY = NDArray(np.zeros(2, np.uint64))
 
 
 class _Nesting(NamedTuple):
-    """The nesting of arguments, and their device, if not ``cpu(0)``: a part of a signature."""
+    """A part of a signature: how arguments nest, if they are not all arrays, their device, if that is not ``cpu(0)``.
+
+    ``numpy`` says which arrays are of ``mx.np``, if some are.
+    """
 
     structure: Any
     context: Context | None = None
+    numpy: tuple[bool, ...] = ()
+
+
+_ALL_NUMPY = _Nesting(None, None, (True,))
 
 
 class Entry:
@@ -71,6 +79,7 @@ class Entry:
         self.unnoticed = [guard for guard in guards if not guard.is_noticed]
         self.reason = reason
         self.epoch = ATTRIBUTE_EPOCH.value
+        self.numpy = [is_numpy(s) for s in trace.outputs[: len(trace.outputs) - len(trace.updates)]]
         self.plain: CompiledGraph | None = None
         self.recorded: dict[tuple[int, ...], CompiledGraph] = {}
         #: By their inputs that get gradients, the graphs that another process compiles.
@@ -88,7 +97,7 @@ class Entry:
     def refresh(self) -> None:
         """Reload the parameters' arrays: they may have been replaced."""
         self.others = [
-            (role, source.data(self.trace.context) if role in ("parameter", "number") else source)
+            (role, source.array(self.trace.context) if role in ("parameter", "number") else source)
             for role, source in zip(self.trace.roles, self.trace.sources, strict=True)
             if role != "data"
         ]
@@ -111,7 +120,7 @@ class Entry:
             call = plain.at_once
             if call is not None:
                 self.again = _again(self, call)
-        return result
+        return _in_classes(result, self.numpy) if True in self.numpy else result
 
     def moved(self) -> str | None:
         """A description of the guard that fails: an attribute, or a parameter's dtype or shape.
@@ -522,14 +531,33 @@ def _again(entry: Entry, call: Callable[..., Any]) -> Callable[[tuple[Any, ...]]
             return None
         return call(*(arrays + sources))
 
-    return again
+    if True not in entry.numpy:
+        return again
+    numpy = entry.numpy
+
+    def again_in_classes(arrays: tuple[Any, ...]) -> Any:
+        result = again(arrays)
+        return None if result is None else _in_classes(result, numpy)
+
+    return again_in_classes
+
+
+def _in_classes(result: Any, numpy: Sequence[bool]) -> Any:
+    """A result whose arrays are of ``mx.np`` where the traced values are."""
+    if all(numpy):
+        return as_numpy(result)
+    arrays, structure = flatten(result, NDArray, "the result")
+    return regroup([as_numpy(x) if n else x for x, n in zip(arrays, numpy, strict=True)], structure)
 
 
 def _signature(args: tuple[Any, ...]) -> tuple[Signature, tuple[NDArray, ...]]:
     """The signature of arguments, and the arrays in them: ``args`` itself if they are all arrays on ``cpu(0)``."""
     key: list[Any] = [STATE.training]
+    kind: Any = args[0].__class__ if args else NDArray
+    if kind is ndarray:
+        key.append(_ALL_NUMPY)
     for x in args:
-        if type(x) is not NDArray:
+        if type(x) is not kind or (kind is not NDArray and kind is not ndarray):
             return _nested_signature(args)
         data = x._data
         key += (data.shape, data.dtype)
@@ -545,10 +573,11 @@ def _nested_signature(args: tuple[Any, ...]) -> tuple[Signature, tuple[NDArray, 
     for x in arrays:
         data = x._data
         key += (data.shape, data.dtype)
-        if context is None and type(x) is not NDArray:
+        if context is None and type(x) is not NDArray and type(x) is not ndarray:
             context = _same_context(arrays)
-    if context is not None or nesting != ("l", *[0] * len(args)):
-        key.insert(1, _Nesting(nesting, context))
+    numpy = tuple(isinstance(x, ndarray) for x in arrays)
+    if context is not None or nesting != ("l", *[0] * len(args)) or True in numpy:
+        key.insert(1, _Nesting(nesting, context, numpy if True in numpy else ()))
     return tuple(key), tuple(arrays)
 
 
@@ -576,7 +605,7 @@ def _nesting(key: Signature) -> Any:
 
 def _arrays(key: Signature) -> list[tuple[Any, Any]]:
     """Shape and dtype of all arrays among the arguments."""
-    flat = key[1:] if _nesting(key) is None else key[2:]
+    flat = key[2:] if len(key) > 1 and isinstance(key[1], _Nesting) else key[1:]
     return list(zip(flat[::2], flat[1::2], strict=True))
 
 

@@ -18,7 +18,7 @@ def average(parameters: Iterable[Any]) -> None:
     ranks = communicator()
     if ranks.size == 1:
         return
-    arrays = [parameter.data() for parameter in parameters if is_float(np.dtype(parameter.dtype))]
+    arrays = [parameter.array() for parameter in parameters if is_float(np.dtype(parameter.dtype))]
     for dtype in dict.fromkeys(wide(x._data.dtype) for x in arrays):
         some = [x for x in arrays if wide(x._data.dtype) == dtype]
         flat = np.concatenate([values_of(x).reshape(-1).astype(dtype) for x in some])

@@ -266,7 +266,7 @@ class StepEntry(Entry):
             if weight.size or settings.shards is None:  # what is of another rank has no arrays in the program
                 arrays += [*([] if half is None else [weight]), *states_of(state)]
         if program.takes_gradients:
-            arrays += [weight.parameter.grad() for weight in self.weights]
+            arrays += [weight.parameter.gradient() for weight in self.weights]
         self.bound[part] = made = Bound(program, arrays, states, kinds, self.count, settings.clip)
         return made
 

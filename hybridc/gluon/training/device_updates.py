@@ -71,7 +71,7 @@ class DeviceUpdates:
         if self._is_begun:
             return
         for param in self.params:
-            first, *others = param.list_data()
+            first, *others = param.arrays()
             for array in others if self._sums_devices else ():
                 first.copyto(array)
         self._is_begun = True
@@ -97,7 +97,7 @@ class DeviceUpdates:
         if not self._sums_devices:
             return
         for number in self.trained():
-            grads = self.params[number].list_grad()
+            grads = self.params[number].gradients()
             total = NDArray(_sum(grads))
             for grad in grads:
                 total.copyto(grad)
@@ -115,8 +115,8 @@ class DeviceUpdates:
         if not numbers:
             return
         updater = self.device_updaters[place]
-        grads = [self.params[i].list_grad()[place] for i in numbers]
-        weights = [self.params[i].list_data()[place] for i in numbers]
+        grads = [self.params[i].gradients()[place] for i in numbers]
+        weights = [self.params[i].arrays()[place] for i in numbers]
         if len(self.contexts) > 1:  # each device counts its updates
             updater.optimizer._set_current_context(place)
         updater(list(numbers), grads, weights)
@@ -129,10 +129,10 @@ class DeviceUpdates:
         fresh = self.fresh(ignore_stale_grad)
         if not fresh:
             return
-        sums = [NDArray(_sum(self.params[i].list_grad())) for i in fresh]
-        self.device_updaters[0](fresh, sums, [self.params[i].list_data()[0] for i in fresh])
+        sums = [NDArray(_sum(self.params[i].gradients())) for i in fresh]
+        self.device_updaters[0](fresh, sums, [self.params[i].arrays()[0] for i in fresh])
         for i in fresh:
-            first, *others = self.params[i].list_data()
+            first, *others = self.params[i].arrays()
             for weight in others:
                 first.copyto(weight)
         self.mark_used(fresh)
@@ -140,7 +140,7 @@ class DeviceUpdates:
     def mark_used(self, numbers: Sequence[int]) -> None:
         """The gradients of these parameters served their purpose, on all devices."""
         for number in numbers:
-            for weight in self.params[number].list_data():
+            for weight in self.params[number].arrays():
                 autograd.mark_used(weight)
 
     def fresh(self, ignore_stale_grad: bool) -> list[int]:

@@ -11,7 +11,7 @@ from hybridc.context import Context
 
 def freshness(param: Any) -> list[bool]:
     """Whether the gradient of a parameter is fresh, on each of its devices."""
-    return [has_fresh_grad(weight) for weight in param.list_data()]
+    return [has_fresh_grad(weight) for weight in param.arrays()]
 
 
 def fresh_gradients(params: Sequence[Any], ignore_stale_grad: bool = True) -> dict[int, list[bool]]:

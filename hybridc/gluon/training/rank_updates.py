@@ -39,7 +39,7 @@ class RankUpdates(StoreUpdates):
         """Give parameters the values that they have on rank 0, on all devices."""
         require_equal("the parameters of the trainer", _described(params), self.communicator)
         for param in params:
-            first, *others = param.list_data()
+            first, *others = param.arrays()
             broadcast_arrays([first], self._sums)
             for other in others:
                 assign(first, other)
@@ -115,7 +115,7 @@ class RankUpdates(StoreUpdates):
     def gradients(self, number: int) -> list[NDArray]:
         """The gradients of a parameter on all devices; zeros for stale ones."""
         param = self.params[number]
-        pairs = zip(freshness(param), param.list_grad(), strict=True)
+        pairs = zip(freshness(param), param.gradients(), strict=True)
         return [grad if is_fresh else grad._like(np.zeros_like(grad._data)) for is_fresh, grad in pairs]
 
     def _summed(self, absent_if_stale: bool = False) -> Iterator[list[int]]:
@@ -124,7 +124,7 @@ class RankUpdates(StoreUpdates):
         With ``absent_if_stale`` a stale gradient counts as 0.
         """
         numbers = self.trained()
-        groups = [self.params[i].list_grad() for i in numbers]
+        groups = [self.params[i].gradients() for i in numbers]
         absent: set[tuple[int, int]] = set()
         if absent_if_stale:
             on_devices = [freshness(self.params[i]) for i in numbers]

@@ -34,14 +34,14 @@ class StoreUpdates(DeviceUpdates):
         if self.on_store:
             self.store.set_optimizer(self.device_updaters[0].optimizer)
         for number, param in enumerate(self.params):
-            arrays = param.list_data()
+            arrays = param.arrays()
             self.store.broadcast(number, arrays[0], arrays)
 
     def renew(self, param: Parameter, is_new: bool) -> None:
         """Give a store that updates parameters the values that one was set to, or was initialized with."""
         if not (self.on_store and self.is_ready):
             return
-        number, arrays = self.params.index(param), param.list_data()
+        number, arrays = self.params.index(param), param.arrays()
         if isinstance(self.store, KVStore):
             self.store.replace(number, arrays[0])
         else:
@@ -52,18 +52,18 @@ class StoreUpdates(DeviceUpdates):
     def sum_gradients(self) -> None:
         """Let the store write the sum of the gradients of all devices into each of them."""
         self.prepare()
-        sharing.pushpull_all(self.store, [(i, self.params[i].list_grad(), None) for i in self.trained()])
+        sharing.pushpull_all(self.store, [(i, self.params[i].gradients(), None) for i in self.trained()])
 
     def update_once(self, ignore_stale_grad: bool) -> None:
         """Give the store all gradients, and take the arrays that it updated."""
         self.prepare()
         fresh = self.fresh(ignore_stale_grad)
-        sharing.pushpull_all(self.store, [(i, self.gradients(i), self.params[i].list_data()) for i in fresh])
+        sharing.pushpull_all(self.store, [(i, self.gradients(i), self.params[i].arrays()) for i in fresh])
         self.mark_used(fresh)
 
     def gradients(self, number: int) -> list[NDArray]:
         """The gradients of a parameter on all devices, as the store gets them."""
-        return self.params[number].list_grad()
+        return self.params[number].gradients()
 
     # --- states --------------------------------------------------------------------------------------------
 

@@ -1,0 +1,163 @@
+"""Arrays of ``mx.np``: another class over the buffer and the tape of an NDArray, with NumPy's semantics.
+
+Which class the results of an operator have follows from its inputs: one of ``mx.np`` among them decides. The methods
+and operators of :class:`NumpyMethods`, which symbols have too, are the functions of ``mx.np``; that package puts them
+there.
+"""
+
+# pyright: reportPrivateUsage=false
+# An array's buffer and its tape entry belong to all classes of arrays.
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hybridc.array.ndarray import NDArray, NumberedNDArray
+from hybridc.context import CPU
+from hybridc.ground.hooks import HOOKS
+from hybridc.ground.state import STATE
+
+
+class NumpyMethods:
+    """What arrays and symbols of ``mx.np`` have: NumPy's methods. They are made of the functions of ``mx.np``."""
+
+    __slots__ = ()
+
+    def as_np_ndarray(self) -> Any:
+        """The array itself."""
+        return self
+
+    @property
+    def T(self) -> Any:
+        """The transpose."""
+        return HOOKS.np().transpose(self)
+
+    def __getitem__(self, key: Any) -> Any:
+        return HOOKS.getitem(self, key)
+
+
+class ndarray(NumpyMethods, NDArray):
+    """An array with NumPy's semantics: ``mx.np.array(…)`` makes one, ``x.as_np_ndarray()`` one of an NDArray's memory.
+
+    Arithmetic promotes dtypes, comparisons give booleans, ``x.sum()`` has the shape ``()``.
+    """
+
+    __slots__ = ()
+
+    @property
+    def grad(self) -> Any:
+        """The gradient buffer that ``attach_grad`` made, or None."""
+        return None if self._leaf is None else as_numpy(self._leaf.grad)
+
+    def as_nd_ndarray(self) -> Any:
+        """An array of ``mx.nd`` on the same memory, which autograd knows as the same."""
+        return legacy(self)
+
+    def __repr__(self) -> str:
+        text = repr(self.asnumpy())
+        if self._data.dtype == np.float32:  # the default dtype
+            text = text.replace(", dtype=float32", "").replace(",\n      dtype=float32", "")
+        return text if self.context == CPU else f"{text[:-1]}, ctx={self.context})"
+
+    def __str__(self) -> str:
+        return str(self.asnumpy())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.asnumpy(), spec) if self._data.ndim else format(self.item(), spec)
+
+    def __len__(self) -> int:
+        if not self._data.ndim:
+            raise TypeError("len() of unsized object")
+        return len(self._data)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return numpy_array, (self.asnumpy(),)
+
+    def item(self, *args: Any) -> Any:
+        """An element as a Python number: the only one, or that at an index."""
+        return self._numbers().item(*args)
+
+    def asscalar(self) -> Any:
+        """The value of an array of one element."""
+        return NDArray.asscalar(self)
+
+    def __iter__(self) -> Any:
+        if not self._data.ndim:
+            raise TypeError("iteration over a 0-d array")
+        for i in range(len(self)):
+            yield self[i]
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        return HOOKS.np().round(self, ndigits or 0)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return HOOKS.np().called_by_numpy(func, args, kwargs)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return HOOKS.np().called_as_ufunc(ufunc, method, inputs, kwargs)
+
+
+class NumberedNumpyArray(ndarray, NumberedNDArray):
+    """An array of ``mx.np`` on a CPU device with a number or a name."""
+
+    __slots__ = ()
+
+    def _like(self, data: Any) -> NDArray:
+        made = NumberedNumpyArray.__new__(NumberedNumpyArray)
+        NumberedNDArray.__init__(made, data, self.context)
+        return made
+
+
+#: The class of ``mx.np`` for each class of arrays of ``mx.nd``; :mod:`hybridc.nd.on_device` adds that of GPUs.
+NUMPY_CLASSES: dict[type[NDArray], type[NDArray]] = {NDArray: ndarray, NumberedNDArray: NumberedNumpyArray}
+_LEGACY_CLASSES: dict[type[NDArray], type[NDArray]] = {}
+
+
+def numpy_array(data: npt.NDArray[Any]) -> ndarray:
+    """The array of ``mx.np`` on a NumPy array."""
+    return ndarray(data)
+
+
+def is_numpy(x: Any) -> bool:
+    """Whether this is an array or a symbol of ``mx.np``."""
+    return isinstance(x, NumpyMethods)
+
+
+def _seen_as(x: NDArray, cls: type[NDArray]) -> Any:
+    """An array as one of another class, on the same memory and the same entry of the tape."""
+    y = cls.__new__(cls)
+    y._data, y._tape, y._leaf = x._data, x._tape, x._leaf
+    if isinstance(x, NumberedNDArray):
+        y._context = x._context  # pyright: ignore[reportAttributeAccessIssue]
+    return y
+
+
+def as_numpy(x: Any) -> Any:
+    """Arrays, also those in lists and tuples, as arrays of ``mx.np``; symbols as such symbols."""
+    if x.__class__ in (list, tuple):
+        return type(x)([as_numpy(part) for part in x])
+    if isinstance(x, NumpyMethods):
+        return x
+    if isinstance(x, NDArray):
+        return _seen_as(x, NUMPY_CLASSES[type(x)])
+    return x.as_np_ndarray() if hasattr(x, "as_np_ndarray") else x
+
+
+def as_default(x: Any) -> Any:
+    """An array that is made without inputs, or a list of them, in the class that is the default of this thread."""
+    return as_numpy(x) if STATE.np_array else x
+
+
+def legacy(x: Any) -> Any:
+    """An array of ``mx.np`` as one of ``mx.nd``; anything else as it is."""
+    if not isinstance(x, ndarray):
+        return x
+    if not _LEGACY_CLASSES.keys() >= set(NUMPY_CLASSES.values()):
+        _LEGACY_CLASSES.update({theirs: ours for ours, theirs in NUMPY_CLASSES.items()})
+    return _seen_as(x, _LEGACY_CLASSES[type(x)])

@@ -1,0 +1,199 @@
+"""Choosing, ordering and counting elements of ``mx.np`` arrays."""
+
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownParameterType=false, reportUnnecessaryIsInstance=false
+# Arguments are whatever NumPy takes: numbers, lists, arrays, symbols.
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as onp
+
+from hybridc.array.functions import function
+from hybridc.dialects.array.shape import normalize_axis
+from hybridc.dialects.numpy_rules import BOOL, INT64, common
+from hybridc.np.apply import cast, dtype_of, into, is_number, operand, reshaped
+from hybridc.np.by_element import maximum, minimum
+from hybridc.np.making import array, full_like
+from hybridc.np.reducing import given
+from hybridc.np.shaping import broadcast_to, ravel
+
+__all__ = [
+    "argsort",
+    "argwhere",
+    "clip",
+    "diag",
+    "diagonal",
+    "flatnonzero",
+    "nonzero",
+    "sort",
+    "take",
+    "take_along_axis",
+    "tri",
+    "tril",
+    "triu",
+    "where",
+]
+
+
+def where(condition: Any, x: Any = None, y: Any = None) -> Any:
+    """x where the condition is not 0, else y; without these, the indices of the elements that are not 0."""
+    if x is None and y is None:
+        return nonzero(condition)
+    if x is None or y is None:
+        raise ValueError("either both or neither of x and y should be given")
+    condition, x, y = operand(condition), operand(x), operand(y)
+    if is_number(condition):
+        condition = array(condition, dtype=onp.bool_)
+    dtype = _beside(x, y)
+    x, y = (full_like(condition, v, dtype) if is_number(v) else cast(v, dtype) for v in (x, y))
+    shape = onp.broadcast_shapes(condition.shape, x.shape, y.shape)
+    return function("where")(*[broadcast_to(v, shape) for v in (condition, x, y)])
+
+
+def _beside(x: Any, y: Any) -> Any:
+    """The dtype of two operands together."""
+    arrays = [v for v in (x, y) if not is_number(v)]
+    dtype = common([dtype_of(v) for v in arrays])
+    numbers = [v for v in (x, y) if is_number(v)]
+    if not arrays:
+        return BOOL if isinstance(x, bool) and isinstance(y, bool) else dtype
+    if dtype.kind in "iub" and any(isinstance(v, float | onp.floating) for v in numbers):
+        return onp.dtype(onp.float32)
+    if dtype == BOOL and any(not isinstance(v, bool | onp.bool_) for v in numbers):
+        return INT64
+    return dtype
+
+
+def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None) -> Any:
+    """The elements, those below ``a_min`` and above ``a_max`` replaced by these."""
+    if a_min is None and a_max is None:
+        raise ValueError("array_clip: must set either max or min")
+    a = given(a)
+    if (a_min is None or is_number(a_min)) and (a_max is None or is_number(a_max)) and dtype_of(a).kind == "f":
+        low, high = -onp.inf if a_min is None else a_min, onp.inf if a_max is None else a_max
+        return function("clip")(a, a_min=float(low), a_max=float(high), out=out)
+    made = a if a_min is None else maximum(a, a_min)
+    return into(made if a_max is None else minimum(made, a_max), out)
+
+
+def take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise", out: Any = None) -> Any:
+    """The elements, or slices along an axis, at indices."""
+    a, indices = given(a), operand(indices)
+    if is_number(indices):
+        indices = array(indices, dtype=onp.int64)
+    if axis is None:
+        a, axis = ravel(a), 0
+    axis = normalize_axis("take", axis, a.ndim, "axis has")
+    shape = (*a.shape[:axis], *indices.shape, *a.shape[axis + 1 :])
+    found = function("take")(a, reshaped(indices, indices.shape or (1,)), axis=axis, mode=mode)
+    return into(reshaped(found, shape), out)
+
+
+def take_along_axis(arr: Any, indices: Any, axis: int | None) -> Any:
+    """The elements at indices along an axis, one for each index."""
+    a = given(arr)
+    if axis is None:
+        a, axis = ravel(a), 0
+    return function("take_along_axis")(a, operand(indices), axis=axis)
+
+
+def nonzero(a: Any) -> Any:
+    """The indices of the elements that are not 0, an array for each axis."""
+    a = given(a)
+    values = a.asnumpy()  # how many there are depends on values
+    return tuple(array(i, dtype=onp.int64) for i in onp.atleast_1d(values).nonzero())
+
+
+def flatnonzero(a: Any) -> Any:
+    """The indices of the elements of the flattened array that are not 0."""
+    return nonzero(ravel(a))[0]
+
+
+def argwhere(a: Any) -> Any:
+    """The indices of the elements that are not 0, a row for each."""
+    return array(onp.argwhere(given(a).asnumpy()), dtype=onp.int64)
+
+
+def sort(
+    a: Any,
+    axis: int | None = -1,
+    kind: str | None = None,  # noqa: ARG001  (in NumPy's signature; all are stable)
+    order: Any = None,
+) -> Any:
+    """The elements in ascending order along an axis, or of the flattened array."""
+    _check_sort("sort", order)
+    a = given(a)
+    if axis is None:
+        a, axis = ravel(a), 0
+    normalize_axis("sort", axis, a.ndim, "axis has")
+    if dtype_of(a) == BOOL:
+        return cast(sort(cast(a, "uint8"), axis), BOOL)
+    return function("sort")(a, axis=axis)
+
+
+def argsort(
+    a: Any,
+    axis: int | None = -1,
+    kind: str | None = None,  # noqa: ARG001  (in NumPy's signature; all are stable)
+    order: Any = None,
+) -> Any:
+    """The indices in the order of the elements along an axis, or of the flattened array; int64."""
+    _check_sort("argsort", order)
+    a = given(a)
+    if axis is None:
+        a, axis = ravel(a), 0
+    normalize_axis("argsort", axis, a.ndim, "axis has")
+    if dtype_of(a) == BOOL:
+        a = cast(a, "uint8")
+    return function("argsort")(a, axis=axis, dtype=INT64)
+
+
+def _check_sort(name: str, order: Any) -> None:
+    if order is not None:
+        raise NotImplementedError(f"mx.np.{name}: order= is of structured arrays, which there are not")
+
+
+def diag(v: Any, k: int = 0) -> Any:
+    """The k-th diagonal of a matrix, or the matrix with these elements on it."""
+    a = given(v)
+    if a.ndim not in (1, 2):
+        raise ValueError("Input must be 1- or 2-d.")
+    return function("diag")(a, k=k)
+
+
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """The elements of a diagonal of two axes, along a new last axis."""
+    a = given(a)
+    if a.ndim < 2:
+        raise ValueError("diag requires an array of at least two dimensions")
+    return function("diag")(a, k=offset, axis1=axis1, axis2=axis2)
+
+
+def _band(name: str, m: Any, inside: Callable[[int, int], Any]) -> Any:
+    """A matrix with 0 outside of a band; a row of one dimension is each row of a square matrix, as in NumPy."""
+    a = given(m)
+    if a.ndim == 1:
+        a = broadcast_to(a, (a.shape[0], a.shape[0]))
+    if a.ndim < 2:
+        raise ValueError(f"mx.np.{name}: array must have at least one dimension")
+    mask = array(inside(a.shape[-2], a.shape[-1]), dtype=onp.bool_)
+    return function("where")(broadcast_to(mask, a.shape), a, function("zeros_like")(a))
+
+
+def tril(m: Any, k: int = 0) -> Any:
+    """The elements on and below the k-th diagonal, 0 above it."""
+    return _band("tril", m, lambda rows, columns: onp.tri(rows, columns, k, onp.bool_))
+
+
+def triu(m: Any, k: int = 0) -> Any:
+    """The elements on and above the k-th diagonal, 0 below it."""
+    return _band("triu", m, lambda rows, columns: ~onp.tri(rows, columns, k - 1, onp.bool_))
+
+
+def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None, ctx: Any = None) -> Any:
+    """1 on and below the k-th diagonal, 0 above it."""
+    made = array(onp.tri(N, M, k), dtype="float32" if dtype is None else dtype)
+    return made if ctx is None else made.as_in_ctx(ctx)

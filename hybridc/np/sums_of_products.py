@@ -1,0 +1,153 @@
+"""Sums of products of ``mx.np`` arrays."""
+
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownParameterType=false, reportUnnecessaryIsInstance=false
+# Arguments are whatever NumPy takes: numbers, lists, arrays, symbols.
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as onp
+
+from hybridc.array.functions import function
+from hybridc.dialects.array.shape import normalize_axis
+from hybridc.dialects.numpy_rules import BOOL
+from hybridc.np.apply import cast, into, is_number, operand, reshaped
+from hybridc.np.by_element import multiply
+from hybridc.np.reducing import given
+from hybridc.np.reducing import sum as sum_of
+from hybridc.np.shaping import broadcast_to, promoted, reshape, transpose
+
+__all__ = [
+    "dot",
+    "inner",
+    "kron",
+    "matmul",
+    "outer",
+    "tensordot",
+    "trace",
+    "vdot",
+]
+
+
+def _operands(a: Any, b: Any) -> tuple[Any, Any]:
+    """Two arrays of a common dtype, in which sums of products are computed."""
+    first, second = promoted([a, b])
+    if first.dtype == BOOL.type:
+        first, second = cast(first, "uint8"), cast(second, "uint8")
+    return first, second
+
+
+def _result(y: Any, a: Any, b: Any) -> Any:
+    return cast(y, BOOL) if given(a).dtype == given(b).dtype == BOOL.type else y
+
+
+def dot(a: Any, b: Any, out: Any = None) -> Any:
+    """The sum of products over the last axis of a and the last but one of b; of vectors and matrices as usual."""
+    if is_number(a) or is_number(b):
+        return multiply(a, b, out=out)
+    x, y = operand(a), operand(b)
+    if not x.ndim or not y.ndim:
+        return multiply(x, y, out=out)
+    return into(tensordot(x, y, ([x.ndim - 1], [max(y.ndim - 2, 0)])), out)
+
+
+def matmul(a: Any, b: Any, out: Any = None) -> Any:
+    """The matrix product of the last two axes; others broadcast, and a vector is a row or a column."""
+    if is_number(a) or is_number(b) or not operand(a).ndim or not operand(b).ndim:
+        raise ValueError("matmul: Input operand does not have enough dimensions; use * for numbers")
+    x, y = _operands(a, b)
+    row, column = x.ndim == 1, y.ndim == 1
+    if row:
+        x = reshape(x, (1, x.shape[0]))
+    if column:
+        y = reshape(y, (y.shape[0], 1))
+    if x.shape[-1] != y.shape[-2]:
+        raise ValueError(
+            f"matmul: shapes {operand(a).shape} and {operand(b).shape} do not fit: {x.shape[-1]} columns, "
+            f"{y.shape[-2]} rows"
+        )
+    product = _matrices(x, y)
+    shape = list(product.shape)
+    if column:
+        del shape[-1]
+    if row:
+        del shape[-1 if column else -2]
+    return into(_result(reshaped(product, tuple(shape)), a, b), out)
+
+
+def _matrices(x: Any, y: Any) -> Any:
+    """The products of the matrices of the last two axes."""
+    if 0 in (*x.shape, *y.shape):
+        lead = _together(x.shape[:-2], y.shape[:-2])
+        shape = (*lead, x.shape[-2], y.shape[-1])
+        return function("_zeros")(shape, x.dtype).as_np_ndarray()
+    if y.ndim == 2:  # one matrix for all
+        flat = function("dot")(reshape(x, (math.prod(x.shape[:-1]), x.shape[-1])), y)
+        return reshaped(flat, (*x.shape[:-1], y.shape[-1]))
+    lead = _together(x.shape[:-2], y.shape[:-2])
+    x, y = (reshape(broadcast_to(v, (*lead, *v.shape[-2:])), (math.prod(lead), *v.shape[-2:])) for v in (x, y))
+    return reshape(function("batch_dot")(x, y), (*lead, x.shape[-2], y.shape[-1]))
+
+
+def _together(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
+    return onp.broadcast_shapes(first, second)
+
+
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+    """The sum of products over axes of a and of b: so many at the end and at the start, or two lists of them."""
+    x, y = _operands(a, b)
+    if isinstance(axes, int):
+        of_x, of_y = list(range(x.ndim - axes, x.ndim)), list(range(axes))
+    else:
+        of_x, of_y = ([v] if isinstance(v, int) else list(v) for v in axes)
+    of_x = [normalize_axis("tensordot", i, x.ndim, "axes has") for i in of_x]
+    of_y = [normalize_axis("tensordot", i, y.ndim, "axes has") for i in of_y]
+    if [x.shape[i] for i in of_x] != [y.shape[i] for i in of_y]:
+        raise ValueError(f"tensordot: shapes {x.shape} and {y.shape} do not fit along axes={axes}")
+    rest_x = [i for i in range(x.ndim) if i not in of_x]
+    rest_y = [i for i in range(y.ndim) if i not in of_y]
+    shape = (*(x.shape[i] for i in rest_x), *(y.shape[i] for i in rest_y))
+    inner = math.prod(x.shape[i] for i in of_x)
+    left = reshape(transpose(x, [*rest_x, *of_x]), (math.prod(x.shape[i] for i in rest_x), inner))
+    right = reshape(transpose(y, [*of_y, *rest_y]), (inner, math.prod(y.shape[i] for i in rest_y)))
+    return _result(reshaped(_matrices(left, right), shape), a, b)
+
+
+def inner(a: Any, b: Any) -> Any:
+    """The sum of products over the last axes."""
+    if is_number(a) or is_number(b) or not operand(a).ndim or not operand(b).ndim:
+        return multiply(a, b)
+    return tensordot(a, b, ([-1], [-1]))
+
+
+def outer(a: Any, b: Any, out: Any = None) -> Any:
+    """The products of all elements of a, by rows, with all of b, by columns."""
+    x, y = given(a), given(b)
+    return into(multiply(reshape(x, (x.size, 1)), reshape(y, (1, y.size))), out)
+
+
+def vdot(a: Any, b: Any) -> Any:
+    """The sum of products of two arrays, flattened."""
+    x, y = given(a), given(b)
+    return tensordot(reshape(x, (x.size,)), reshape(y, (y.size,)), 1)
+
+
+def kron(a: Any, b: Any) -> Any:
+    """The Kronecker product: b times each element of a."""
+    x, y = given(a), given(b)
+    rank = max(x.ndim, y.ndim)
+    x, y = (reshaped(v, (1,) * (rank - v.ndim) + v.shape) for v in (x, y))
+    left = reshape(x, tuple(m for n in x.shape for m in (n, 1)))
+    right = reshape(y, tuple(m for n in y.shape for m in (1, n)))
+    return reshaped(multiply(left, right), tuple(m * n for m, n in zip(x.shape, y.shape, strict=True)))
+
+
+def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, out: Any = None) -> Any:
+    """The sum of the elements of a diagonal."""
+    a = given(a)
+    if a.ndim < 2:
+        raise ValueError("mx.np.trace: diag requires an array of at least two dimensions")
+    return into(sum_of(function("diag")(a, k=offset, axis1=axis1, axis2=axis2), -1), out)
