@@ -40,7 +40,7 @@ def texts(name: str) -> list[str]:
 
 def compiled(library: LLVMLibrary, irs: list[str]) -> tuple[float, float, int]:
     """The seconds of passes and of code generation, and the bytes of all objects."""
-    llvm.library = lambda: library
+    llvm.library = lambda triple="": library
     passes = emission = size = 0
     for ir in irs:
         module, machine = llvm.LLVMModule(ir), codegen.machine()

@@ -24,7 +24,7 @@ Bytes are a number, or one with a unit: ``512M``, ``1.5 GiB``; units are powers 
 | ``HYBRIDC_CACHE_BYTES`` | 1 GiB | how large that folder may grow; what was not used for the longest time goes |
 | ``HYBRIDC_WINOGRAD`` | 1 | native convolutions with 3x3 kernels may multiply less and round more; 0: they do not |
 | ``HYBRIDC_ROLL`` | 1 | many equal steps of a Python loop in a forward become one loop; 0: they stay as they are |
-| ``HYBRIDC_CPU`` | host | native code for any processor of a level: ``generic``, ``x86-64-v2``, ``-v3`` or ``-v4`` |
+| ``HYBRIDC_CPU`` | host | code for every CPU of a level: ``generic``, ``aarch64``, ``x86-64-v2``, ``-v3`` or ``-v4`` |
 | ``HYBRIDC_LLVM`` | the fastest | what compiles native code: ``llvmlite``, or the file of a library of LLVM 23 |
 | ``HYBRIDC_MACHINE`` | measured | what threads share follows from costs measured once, or ``nominal`` ones |
 | ``HYBRIDC_GPU`` | auto | GPU arrays are of ``torch``, ``cupy`` or ``cuda``, whichever is there; or ``interpreter`` |
@@ -51,9 +51,9 @@ from hybridc.ground.records import dataclass
 
 T = TypeVar("T")
 
-# Processors that native code can be for, beside this computer's: the least of its architecture, and what all since some
-# generation have.
-_ANY_CPU = ("host", "generic")
+# Processors that native code can be for, beside this computer's: the least of its architecture, the least of 64-bit
+# ARM, and what all since some generation have.
+_ANY_CPU = ("host", "generic", "aarch64")
 _X86_CPU = (*_ANY_CPU, "x86-64-v2", "x86-64-v3", "x86-64-v4")
 
 

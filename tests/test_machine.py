@@ -176,7 +176,7 @@ def asked(folder, **env):
 
 def noted(folder):
     """The files in a cache folder that note what was measured; another one has what LLVM says of the processor."""
-    return [path for path in folder.rglob("*.entry") if b"host 1 " not in path.read_bytes()]
+    return [path for path in folder.rglob("*.entry") if b"host 2 " not in path.read_bytes()]
 
 
 def test_the_command_prints_what_is_measured_once(tmp_path):

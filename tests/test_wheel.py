@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from hybridc.lower.llvm.codegen.llvm import release_paths
+
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ("hybridc", "pyproject.toml", "README.md", "LICENSE")
 
@@ -80,3 +82,14 @@ def test_an_installed_wheel_does_not_compile_the_runtime(installed, tmp_path):
         [sys.executable, "-c", FIRST_GRAPH], env=env, cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert done.stdout.split("\n") == [f"{installed / 'hybridc' / '__init__.py'} False", "True True 0", "0 1", ""]
+
+
+def test_an_installed_wheel_has_functions_for_each_level(installed):
+    """Of 64-bit ARM wherever it is built, of x86-64 where the release build of LLVM is."""
+    entries = [path.read_bytes() for path in (installed / "hybridc" / "objects").glob("*.entry")]
+    x86 = [f"x86_64 x86-64-v{level}" for level in (2, 3, 4)]
+    counts = {
+        level: sum(f"\0object linux {level} ".encode() in entry for entry in entries)
+        for level in ("aarch64 generic", *(x86 if release_paths() else ()))
+    }
+    assert all(counts.values()), counts

@@ -1,9 +1,10 @@
 """Compile what is the same for all users into the package: ``python -m hybridc.tools.ship_objects [LEVEL ...]``.
 
-The native runtime and its variant that records events, for each architecture of ``SHIPPED``, whatever this computer is.
+The native runtime and its variant that records events, for each architecture of ``TRIPLES``, whatever this computer is.
 For each level of processors that is named, ``host`` for this computer's, those functions of usual networks are added
-that serve arrays of all sizes (matmuls, convolutions, Winograd's transforms, transposes, copies): five seconds a level.
-Building a wheel makes all, setting up a source tree those of this computer; what is missing is compiled at first use.
+that serve arrays of all sizes (matmuls, convolutions, Winograd's transforms, transposes, copies): four to eight seconds
+a level. A level of another architecture is cross-compiled, for Linux. Building a wheel makes all, setting up a source
+tree those of this computer; what is missing is compiled at first use.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from hybridc.compile.stages import Traced
 from hybridc.gluon import HybridBlock, nn, rnn
 from hybridc.gluon.model_zoo import vision
 from hybridc.ground.store import ship, shipped, source_version, unship
-from hybridc.lower.llvm.codegen import llvm, processor
-from hybridc.lower.llvm.codegen.native_function import NativeFunction, llvm_text, ship_object
-from hybridc.lower.llvm.executor.runtime_object import SHIPPED, compiled_runtime, runtime_key
+from hybridc.lower.llvm.codegen import processor
+from hybridc.lower.llvm.codegen.native_function import NativeFunction, llvm_of, llvm_text, ship_object
+from hybridc.lower.llvm.codegen.processor import TRIPLES
+from hybridc.lower.llvm.executor.runtime_object import compiled_runtime, runtime_key
 from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.nd import ones
 from hybridc.options import OPTIONS
@@ -34,14 +36,14 @@ WIDE = {"x86-64-v4": 512}
 
 def main(levels: Sequence[str] = ()) -> None:
     """Make the objects, unless those of these sources are there."""
-    runtimes = [(architecture, records) for architecture in SHIPPED for records in (False, True)]
+    runtimes = [(architecture, records) for architecture in TRIPLES for records in (False, True)]
     keys = [runtime_key("linux", *each) for each in runtimes]
-    functions = {f"functions {level} {source_version()} {llvm.llvm_version()}": level for level in levels}
+    functions = {f"functions {level} {source_version()} {llvm_of(level)}": level for level in levels}
     if all(shipped(key, bytes) for key in keys) and all(shipped(key, int) for key in functions):
         return
     unship()
     for key, (architecture, records) in zip(keys, runtimes, strict=True):
-        ship(key, compiled_runtime(architecture, records, SHIPPED[architecture]))
+        ship(key, compiled_runtime(architecture, records, TRIPLES[architecture]))
     for key, level in functions.items():
         # Costs that were measured here are no matter of other computers.
         env = {**os.environ, "HYBRIDC_CPU": level, "HYBRIDC_MACHINE": "nominal", "HYBRIDC_TARGET": "llvm"}

@@ -37,7 +37,9 @@ __all__ = [  # the hooks, most of them setuptools'
 
 ROOT = Path(__file__).resolve().parents[3]
 LLVM = "karellen-llvm-core"
-LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
+# The levels for which the release build compiles, and those for which llvmlite's library does.
+RELEASE_LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
+LLVMLITE_LEVELS = ("aarch64",)
 
 
 def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
@@ -53,14 +55,14 @@ def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_dire
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     # Where it is installed for one build only, hybridc would not look for it.
     library = _release_library()
-    levels = LEVELS if library is not None else ()
+    levels = LLVMLITE_LEVELS if library is None else (*RELEASE_LEVELS, *LLVMLITE_LEVELS)
     env |= {} if library is None else {"HYBRIDC_LLVM": str(library)}
     subprocess.run([sys.executable, "-m", "hybridc.tools.ship_objects", *levels], cwd=ROOT, env=env, check=True)
     return build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
 
 
 def _release_library() -> Path | None:
-    """The release build of LLVM; None on systems for which there is none, whose wheels have the runtime alone."""
+    """The release build of LLVM; None on systems for which there is none."""
     try:
         files = importlib.metadata.files(LLVM) or []
     except importlib.metadata.PackageNotFoundError:

@@ -58,7 +58,7 @@ def test_another_library_is_asked(ask, monkeypatch, tmp_path):
     library = tmp_path / "library"
     loaded = SimpleNamespace(path=library, name="any", version=lambda: "1", host_features=lambda: "+avx2")
     monkeypatch.setattr(llvm, "library_path", lambda: library)
-    monkeypatch.setattr(llvm, "library", lambda: loaded)
+    monkeypatch.setattr(llvm, "library", lambda triple="": loaded)
     library.write_bytes(b"1")
     os.utime(library, (1, 1))
     assert ask("one") == ask("none") == "one"

@@ -36,7 +36,7 @@ def library(request, monkeypatch):
     if not request.param and chosen.name != "release":
         assert (sys.platform, platform.machine()) != ("linux", "x86_64"), "karellen-llvm-core is not installed"
         pytest.skip("there is no release build of LLVM for this system")
-    monkeypatch.setattr(llvm, "library", lambda: chosen)
+    monkeypatch.setattr(llvm, "library", lambda triple="": chosen)
     return chosen
 
 

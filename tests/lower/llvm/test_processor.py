@@ -124,6 +124,52 @@ def _instructions(assembly):
     return re.findall(r"^\t([a-z]\w*)", assembly, re.MULTILINE)
 
 
+def test_another_architecture_has_its_own_choices_and_code(monkeypatch):
+    """Code for 64-bit ARM is cross-compiled, and can be looked at; calling it is an error that says what is lacking."""
+    choose(monkeypatch, "aarch64")
+    assert (processor.architecture(), processor.name(), processor.vector_bits()) == ("aarch64", "generic", 128)
+    assert registers() == Registers(16, 32)
+    assert processor.converts_halves()
+    (region,) = regions_of_matmul(contraction_kernel("ik,kj->ij", {"i": 24, "j": 64, "k": 32}), native_target(1))
+    assert region.algorithm == "tiles"
+    assembly = region.function.explain("assembly")
+    accumulators = {int(x[1]) for x in re.finditer(r"fmla\s+v(\d+)\.4s", assembly)}
+    assert len(accumulators) >= registers().count // 2
+
+
+@x86
+def test_code_of_another_architecture_is_not_called(monkeypatch):
+    choose(monkeypatch, "aarch64")
+    assert processor.triple() == processor.TRIPLES["aarch64"]
+    lowered = mx.gluon.nn.HybridLambda("square").trace(mx.nd.ones((3,))).optimize().lower("llvm")
+    with pytest.raises(OptionError, match=r"HYBRIDC_CPU=aarch64: .* lacks neon; unset HYBRIDC_CPU, or choose"):
+        lowered.compile()
+
+
+def test_the_lowest_level_is_that_of_the_architecture(monkeypatch):
+    for architecture, level, name in (
+        ("x86_64", "x86-64", "x86-64"),
+        ("aarch64", "aarch64", "generic"),
+        ("riscv64", "generic", "generic"),
+    ):
+        machine = dataclasses.replace(codegen.host(), architecture=architecture)
+        monkeypatch.setattr(processor, "host", lambda machine=machine: machine)
+        choose(monkeypatch, "generic")
+        assert (processor.shared_level(), processor.name(), processor.architecture()) == (level, name, architecture)
+        assert not processor.triple()
+
+
+def test_features_of_aarch64_are_those_that_llvm_gives_it():
+    """LLVM's own definition is the oracle, as for the levels of x86-64."""
+    triple = processor.TRIPLES["aarch64"]
+    named, told = (
+        machine.assembly(llvm.LLVMModule(_OPERATIONS, machine.library))
+        for text in ("", processor.features_text("aarch64"))
+        for machine in [llvm.TargetMachine(processor.name("aarch64"), text, 2, triple)]
+    )
+    assert _instructions(named) == _instructions(told)
+
+
 def test_another_level_is_an_error():
     with pytest.raises(OptionError, match=r"HYBRIDC_CPU=foo: it takes host \(the default\), .*generic"):
         options.read({"HYBRIDC_CPU": "foo"})
@@ -131,9 +177,9 @@ def test_another_level_is_an_error():
     assert options.read({"HYBRIDC_CPU": "generic"}).cpu == "generic"
 
 
-def test_other_architectures_have_two(monkeypatch):
+def test_other_architectures_have_no_levels_of_x86(monkeypatch):
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    with pytest.raises(OptionError, match=r"HYBRIDC_CPU=x86-64-v3: it takes host \(the default\) or generic"):
+    with pytest.raises(OptionError, match=r"HYBRIDC_CPU=x86-64-v3: it takes host .*, generic or aarch64$"):
         options.read({"HYBRIDC_CPU": "x86-64-v3"})
 
 
@@ -155,4 +201,4 @@ def test_what_cannot_run_here_says_why(monkeypatch):
 
 def test_every_level_is_documented():
     text = Path("docs/native.md").read_text(encoding="utf-8")
-    assert all(f"| `{level}` |" in text for level in LEVELS)
+    assert all(f"| `{level}` |" in text for level in options._X86_CPU if level != "host")

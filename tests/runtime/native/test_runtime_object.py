@@ -8,6 +8,7 @@ import pytest
 
 from hybridc.ground import store
 from hybridc.lower.llvm.codegen import native_function as codegen
+from hybridc.lower.llvm.codegen import processor
 from hybridc.lower.llvm.codegen.object_file import ElfObject, undefined_symbols
 from hybridc.lower.llvm.executor import runtime_object as objects
 from hybridc.lower.llvm.executor.emit_runtime import runtime_text
@@ -36,7 +37,7 @@ def test_each_architecture_has_an_object(package, architecture, records):
     defined = {symbol.name for symbol in ElfObject.of(code).symbols if symbol.section}
     assert defined >= FUNCTIONS
     assert not undefined_symbols(code)
-    assert objects.SHIPPED.keys() == MACHINES.keys()
+    assert processor.TRIPLES.keys() == MACHINES.keys()
 
 
 def test_what_the_package_has_is_not_compiled(package, monkeypatch):
@@ -103,7 +104,7 @@ def test_all_sources_of_the_code_are_in_its_key():
 
 
 def test_it_runs_on_every_processor_of_the_architecture():
-    machine = codegen.generic_machine(objects.SHIPPED["x86_64"])
+    machine = codegen.generic_machine(processor.TRIPLES["x86_64"])
     assembly = machine.assembly(codegen.optimised(runtime_text("x86_64"), machine))
     assert "%xmm" in assembly
     assert "%ymm" not in assembly

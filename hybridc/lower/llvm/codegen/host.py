@@ -9,6 +9,8 @@ from __future__ import annotations
 import functools
 import itertools
 import os
+import platform
+import sys
 from collections.abc import Mapping
 
 from hybridc.ground.records import dataclass
@@ -18,32 +20,46 @@ from hybridc.lower.llvm.codegen import llvm, object_loader
 # The features of x86-64's levels that Linux calls otherwise than LLVM.
 _OF_LINUX = {"bmi": "bmi1", "lzcnt": "abm", "sahf": "lahf_lm", "sse3": "pni", "sse4.1": "sse4_1", "sse4.2": "sse4_2"}
 
+# The architectures that other systems call otherwise than Linux.
+_ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
+
 # The lines of a processor in /proc/cpuinfo on which its features depend; others tell its cores and clocks.
 _FIELDS = {"vendor_id", "cpu family", "model", "model name", "stepping", "microcode", "flags"}
 
 
 @dataclass(frozen=True, eq=False)
 class HostProcessor:
-    """The host CPU: its name and features by LLVM's names, with whether it has them; and LLVM's version."""
+    """The host: its CPU's name and features by LLVM's names, with whether it has them; and LLVM's version.
+
+    ``architecture`` is Linux's name on every ``system``, which is Python's.
+    """
 
     name: str
     features: dict[str, bool]
     llvm: str
+    architecture: str
+    system: str
 
 
 @functools.cache
 def host() -> HostProcessor:
     """What LLVM says of this computer, from the cache folder if it is there."""
     if not llvm.is_installed():
-        return _ADOPTED[0] if _ADOPTED else HostProcessor("", _features_of_linux(), "none")
+        return _ADOPTED[0] if _ADOPTED else HostProcessor("", _features_of_linux(), "none", *_platform())
     key = _key()
     noted = None if key is None else kept(key, HostProcessor)
     if noted is not None:
         return noted
-    asked = HostProcessor(llvm.host_name(), llvm.host_features(), llvm.llvm_version())
+    asked = HostProcessor(llvm.host_name(), llvm.host_features(), llvm.llvm_version(), *_platform())
     if key is not None and llvm.library().path == llvm.library_path():
         keep(key, asked)
     return asked
+
+
+def _platform() -> tuple[str, str]:
+    """The architecture and the system of this process."""
+    architecture = platform.machine().lower()
+    return _ARCHITECTURES.get(architecture, architecture), sys.platform
 
 
 _ADOPTED: list[HostProcessor] = []
@@ -90,4 +106,4 @@ def _key() -> str | None:
     except OSError:
         return None  # HYBRIDC_LLVM names no file: the error says so when it is loaded
     kernel = os.uname().release  # which decides what flags there are
-    return f"host 1 {path} {library.st_size} {library.st_mtime_ns} {kernel}\n{''.join(processor)}"
+    return f"host 2 {path} {library.st_size} {library.st_mtime_ns} {kernel}\n{''.join(processor)}"

@@ -26,10 +26,14 @@ from hybridc.options import OPTIONS
 RELEASE = "libLLVM.so.23.1"
 
 
-def library() -> LLVMLibrary:
-    """The library that compiles."""
+def library(triple: str = "") -> LLVMLibrary:
+    """The library that compiles: for this computer's system, or for that of a triple, of any architecture."""
     with _LOCK.current:
-        return _chosen(OPTIONS.llvm)
+        return _for_triple(triple) if triple else _chosen(OPTIONS.llvm)
+
+
+# Llvmlite's library alone has the targets of all architectures.
+_for_triple = functools.cache(Llvmlite)
 
 
 @functools.cache
@@ -85,9 +89,9 @@ def library_path() -> Path:
 _LOCK = ForkLock()
 
 
-def llvm_version() -> str:
-    """The library, and LLVM's version."""
-    return f"{library().name} {library().version()}"
+def llvm_version(triple: str = "") -> str:
+    """The library that compiles for this computer's system, or for that of a triple, and LLVM's version."""
+    return f"{library(triple).name} {library(triple).version()}"
 
 
 def host_name() -> str:
@@ -135,7 +139,7 @@ class TargetMachine:
 
     def __init__(self, name: str, features: str, level: int, triple: str = "") -> None:
         self.level = level
-        self.library = Llvmlite(triple) if triple else library()  # which alone has the targets of all architectures
+        self.library = library(triple)
         self.pointer = self.library.machine(name, features, level)
         weakref.finalize(self, self.library.dispose_machine, self.pointer).atexit = False
 

@@ -179,7 +179,13 @@ def _found(functions: Sequence[NativeFunction]) -> tuple[dict[str, LoadedCode], 
 
 def machine(cpu: str | None = None) -> llvm.TargetMachine:
     """This thread's target machine: for what ``HYBRIDC_CPU`` says, or for a level."""
-    return llvm.TargetMachine(processor.name(cpu), processor.features_text(cpu), _SPEED_LEVEL)
+    return llvm.TargetMachine(processor.name(cpu), processor.features_text(cpu), _SPEED_LEVEL, processor.triple(cpu))
+
+
+def llvm_of(cpu: str | None = None) -> str:
+    """The library of LLVM that compiles for what ``HYBRIDC_CPU`` says, or for a level, and its version."""
+    triple = processor.triple(cpu)
+    return llvm.llvm_version(triple) if triple else host().llvm
 
 
 def generic_machine(triple: str = "") -> llvm.TargetMachine:
@@ -188,14 +194,19 @@ def generic_machine(triple: str = "") -> llvm.TargetMachine:
 
 
 def target_key() -> str:
-    """The part of cache keys for the target: processor, LLVM, this compiler."""
+    """The part of cache keys for the target: system, processor, LLVM, this compiler."""
     return _target_key(OPTIONS.cpu, host())
 
 
 @functools.cache
-def _target_key(_: str, asked: HostProcessor) -> str:
-    cpu = (processor.name(), processor.features_text(), str(processor.vector_bits()))
-    return " ".join((*cpu, asked.llvm, compiler_version()))
+def _target_key(_: str, __: HostProcessor) -> str:
+    return f"{_machine_key()} {processor.vector_bits()} {compiler_version()}"
+
+
+def _machine_key(cpu: str | None = None) -> str:
+    """What of the target machine, or of that of a level, an object follows from; and LLVM."""
+    system = f"{processor.system(cpu)} {processor.architecture(cpu)}"
+    return f"{system} {processor.name(cpu)} {processor.features_text(cpu)} {llvm_of(cpu)}"
 
 
 # From functions to object code
@@ -313,8 +324,7 @@ def ship_object(ir: str, cpu: str) -> None:
 
 def _shipped_key(ir: str, cpu: str | None) -> str:
     """All that an object follows from."""
-    target = f"{processor.name(cpu)} {processor.features_text(cpu)} {host().llvm}"
-    return f"object {target} {PASSES}\n{hashlib.sha256(ir.encode()).hexdigest()}"
+    return f"object {_machine_key(cpu)} {PASSES}\n{hashlib.sha256(ir.encode()).hexdigest()}"
 
 
 def _entry(function: NativeFunction) -> str:

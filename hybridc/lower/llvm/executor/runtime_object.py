@@ -1,9 +1,9 @@
 """The native runtime as an object: the package's, one of the cache folder, or compiled.
 
 It computes nothing itself, so it needs no wide vectors: one object serves all processors of an architecture, whatever
-``HYBRIDC_CPU`` says, and any LLVM may have compiled it. A wheel has it for the architectures of ``SHIPPED``
-(``python -m hybridc.tools.ship_objects`` makes the objects). Its key holds the content of the sources that write it, so
-an object of other sources is never found.
+``HYBRIDC_CPU`` says, and any LLVM may have compiled it. A wheel has it for the architectures of
+``processor.TRIPLES``, of Linux (``python -m hybridc.tools.ship_objects`` makes the objects). Its key holds the content
+of the sources that write it, so an object of other sources is never found.
 """
 
 from __future__ import annotations
@@ -16,9 +16,6 @@ from pathlib import Path
 
 from hybridc.ground.store import keep, kept, shipped
 from hybridc.lower.llvm.codegen import native_function as codegen
-
-# LLVM's triples of the architectures that a wheel has objects for, all of Linux, by Python's names.
-SHIPPED = {"x86_64": "x86_64-unknown-linux-gnu", "aarch64": "aarch64-unknown-linux-gnu"}
 
 # The files that decide its code: what writes the IR, and where the numbers in it come from.
 _PACKAGE = Path(__file__).parents[3]
