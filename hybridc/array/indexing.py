@@ -30,7 +30,7 @@ _ALL = slice(None)  # the one key of a slice that an array without axes takes
 
 def getitem(x: Any, key: Any) -> Any:
     """``x[key]`` for an NDArray or a Symbol."""
-    kind: type = type(x)
+    kind: Any = x.__class__
     if (kind is NDArray or kind is ndarray) and STATE.trace is None and not (STATE.recording and x._entry is not None):
         return NDArray(_of_buffer(x._data, key)) if kind is NDArray else ndarray(_numpy_of_buffer(x._data, key))
     alone = x.shape == ()
