@@ -10,7 +10,7 @@ import numpy as np
 
 from hybridc.dialects.math.elementwise import by_element, meaning
 from hybridc.dialects.numpy_rules import INEXACT, PROMOTES, NumpyRule
-from hybridc.dialects.operator import Elementwise, Sample, attribute, define, register
+from hybridc.dialects.operator import Elementwise, Sample, attribute, define, no_gradient, register
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.scalar import NUMPY
 from hybridc.dialects.special import scipy_special
@@ -159,6 +159,13 @@ Reciprocal = unary(
 
 
 Exp = unary("hybrid.exp", "e**x", by_element(math.exp), lambda b, x: b.exp(x), lambda F, dy, x, y: dy * y)
+Exp2 = unary(
+    "hybrid.exp2",
+    "2**x",
+    meaning(lambda x: 2.0**x),
+    lambda b, x: b.exp2(x),
+    lambda F, dy, x, y: dy * (y * math.log(2)),
+)
 Expm1 = unary(
     "hybrid.expm1",
     "e**x - 1, exact for small x",
@@ -241,6 +248,65 @@ class Rint(Unary):
     def scalar(self, b: Any, x: Any) -> Any:
         whole = b.floor(x)
         return b.select(x - whole > 0.5, b.ceil(x), whole)
+
+
+@register("hybrid.around")
+class Around(Unary):
+    """x rounded to so many decimals, a half to the even one"""
+
+    NNVM = "_npi_around"
+    STEPS = True
+    NUMPY = PROMOTES
+    gradient = no_gradient
+
+    decimals: int = attribute(0, "how many decimals; negative ones count from the point to the left")
+
+    def scalar(self, b: Any, x: Any) -> Any:
+        scale = 10.0 ** abs(self.decimals)
+        if not self.decimals:
+            return b.rint(x)
+        return b.rint(x * scale) / scale if self.decimals > 0 else b.rint(x / scale) * scale
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        halves = np.array([0.5, 1.5, -0.5, -2.5, 2.25, 0.0])
+        return [
+            Sample([halves], np.round, grad=False),
+            Sample([(3, 5)], lambda x: np.round(10 * x) / 10, grad=False, decimals=1),
+            Sample([(0, 2)], np.round, grad=False),
+            Sample([100 * halves], lambda x: np.round(x / 100) * 100, grad=False, decimals=-2),
+        ]
+
+
+@register("hybrid.nan_to_num")
+class NanToNum(Unary):
+    """x with numbers for nan and for the infinities"""
+
+    NNVM = "_npi_nan_to_num"
+    NNVM_ONLY = ("copy",)
+    NUMPY = PROMOTES
+
+    nan: float = attribute(0.0, "the number for nan")
+    posinf: float | None = attribute(None, "the number for inf; None for the greatest float32")
+    neginf: float | None = attribute(None, "the number for -inf; None for the least float32")
+
+    def scalar(self, b: Any, x: Any) -> Any:
+        limit = float(np.finfo(np.float32).max)
+        above, below = limit if self.posinf is None else self.posinf, -limit if self.neginf is None else self.neginf
+        infinite = b.select(x == math.inf, above, b.select(x == -math.inf, below, x))
+        return b.select(x != x, self.nan, infinite)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, x, _ = values
+        return dy * F.isfinite(x)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        odd = np.array([1.5, math.nan, math.inf, -math.inf, -2])
+        return [
+            Sample([(3, 5)], lambda x: x),
+            Sample([odd], lambda _: np.array([1.5, 7, 9, -9, -2]), grad=False, nan=7, posinf=9, neginf=-9),
+        ]
 
 
 # --- special functions ------------------------------------------------------------------------------------
