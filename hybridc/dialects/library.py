@@ -21,15 +21,15 @@ from hybridc.dialects.control import collectives as collectives
 from hybridc.dialects.control import layer as layer
 from hybridc.dialects.control import loop as loop
 from hybridc.dialects.control import rnn as rnn
+from hybridc.dialects.elements import bits as bits
+from hybridc.dialects.elements import numpy_binary as numpy_binary
 from hybridc.dialects.math import affine_contraction as affine_contraction
-from hybridc.dialects.math import bits as bits
 from hybridc.dialects.math import contraction as contraction
 from hybridc.dialects.math import elementwise as elementwise
 from hybridc.dialects.math import linalg_factors as linalg_factors
 from hybridc.dialects.math import linalg_ops as linalg_ops
 from hybridc.dialects.math import linalg_triangles as linalg_triangles
 from hybridc.dialects.math import linear_maps as linear_maps
-from hybridc.dialects.math import numpy_binary as numpy_binary
 from hybridc.dialects.math import random_choice as random_choice
 from hybridc.dialects.math import random_densities as random_densities
 from hybridc.dialects.math import random_ops as random_ops
