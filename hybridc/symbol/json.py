@@ -27,6 +27,7 @@ from hybridc.ground.state import inside_rule
 from hybridc.symbol.graph import Entry, SymbolNode, topological
 from hybridc.symbol.loop_files import LOOPS, read_loop
 from hybridc.symbol.node_attributes import HIDDEN, note_initializers
+from hybridc.symbol.numpy_call import of_file
 from hybridc.symbol.subgraph_nodes import graph_to_nodes, read_subgraph
 
 # --- writing ---------------------------------------------------------------------------------------------------
@@ -426,6 +427,8 @@ class _GraphReader:
     ) -> SymbolNode:
         """An operator whose inputs are all arrays."""
         cls = operator_registry.of_mxnet(op)
+        if cls is None and (numpy_call := of_file(op, own, len(inputs))) is not None:
+            return SymbolNode(numpy_call, label, inputs, given=own)
         if cls is None:
             raise MXNetError(f"{self.where}: {what}: {_missing(op)}")
         own = cls.upgrade_nnvm(own, version)
