@@ -112,7 +112,8 @@ class Fmax(Binary):
         return b.select((x >= y) | (y != y), x, y)
 
     def gradient(self, F: Any, *values: Any) -> Any:
-        return _of_chosen(F, *values)
+        dy, x, _, z = values
+        return _of_chosen(F, dy, x, z)
 
 
 @register("hybrid.fmin")
@@ -125,11 +126,12 @@ class Fmin(Binary):
         return b.select((x <= y) | (y != y), x, y)
 
     def gradient(self, F: Any, *values: Any) -> Any:
-        return _of_chosen(F, *values)
+        dy, x, _, z = values
+        return _of_chosen(F, dy, x, z)
 
 
-def _of_chosen(F: Any, dy: Any, x: Any, y: Any, z: Any) -> Any:
-    """The gradients of what is one of two inputs: the first one's at equality."""
+def _of_chosen(F: Any, dy: Any, x: Any, z: Any) -> Any:
+    """The gradients of what is one of two inputs: x at equality."""
     first = F.equal(z, x)
     return dy * first, dy * (1 - first)
 

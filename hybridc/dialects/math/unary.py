@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hybridc.dialects.math.elementwise import by_element, meaning
-from hybridc.dialects.numpy_rules import INEXACT, PROMOTES, NumpyRule
-from hybridc.dialects.operator import Elementwise, Sample, attribute, define, no_gradient, register
-from hybridc.dialects.operator_attribute import Shape
+from hybridc.dialects.numpy_rules import COUNTS, INEXACT, PROMOTES, NumpyRule
+from hybridc.dialects.operator import Elementwise, Opaque, Sample, attribute, define, no_gradient, register
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dialects.scalar import NUMPY
 from hybridc.dialects.special import scipy_special
 from hybridc.errors import UnsupportedError
@@ -79,7 +79,7 @@ Negative = unary(
     lambda b, x: -x,
     lambda F, dy, x, y: -dy,
     alias="_np_negative",
-    numpy=PROMOTES,
+    numpy=COUNTS,
 )
 Abs = unary(
     "hybrid.abs",
@@ -267,6 +267,9 @@ class Around(Unary):
             return b.rint(x)
         return b.rint(x * scale) / scale if self.decimals > 0 else b.rint(x / scale) * scale
 
+    def eager(self, *arrays: Any) -> Any:
+        return np.rint(*arrays) if not self.decimals and arrays[0].dtype.kind == "f" else super().eager(*arrays)
+
     @classmethod
     def samples(cls) -> list[Sample]:
         halves = np.array([0.5, 1.5, -0.5, -2.5, 2.25, 0.0])
@@ -276,6 +279,36 @@ class Around(Unary):
             Sample([(0, 2)], np.round, grad=False),
             Sample([100 * halves], lambda x: np.round(x / 100) * 100, grad=False, decimals=-2),
         ]
+
+
+@register("hybrid.frexp")
+class Frexp(Opaque):
+    """Mantissas of 0.5 to 1 and exponents, int32, of which x is mantissa * 2**exponent"""
+
+    def num_outputs(self) -> int:
+        return 2
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        return shapes, [shapes[0]] * 2
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        return dtypes, [dtypes[0], np.dtype(np.int32)]
+
+    def eager(self, *arrays: Any) -> Any:
+        mantissa, exponent = np.frexp(arrays[0])
+        return np.asarray(mantissa), np.asarray(exponent, np.int32)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, _, _, _, exponent = values
+        return dy * F.exp2(F.cast(-exponent, dy.dtype))
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        def reference(x: Any) -> Any:
+            exponent = np.floor(np.log2(np.abs(x))) + 1
+            return x / 2.0**exponent, exponent
+
+        return [Sample([s], reference, low=0.2) for s in ((3, 5), (0, 2))]
 
 
 @register("hybrid.nan_to_num")
