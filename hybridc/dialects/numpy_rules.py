@@ -55,11 +55,13 @@ class NumpyRule:
     """A rule for dtypes.
 
     ``inexact``: integers and booleans are computed in float32, MXNet's default. ``counts``: booleans are computed in
-    int64. ``result`` is the dtype of the result, if that is not the one that is computed in.
+    int64. ``bits``: booleans beside a number stay booleans, as the number's truth is meant. ``result`` is the dtype of
+    the result, if that is not the one that is computed in.
     """
 
     inexact: bool = False
     counts: bool = False
+    bits: bool = False
     result: DType | None = None
 
     def computed(self, dtypes: Iterable[DType], numbers: Iterable[Any] = ()) -> DType:
@@ -70,8 +72,8 @@ class NumpyRule:
             # integers.
             if any(isinstance(n, float | np.floating) for n in numbers):
                 return FLOAT64 if self.result == BOOL else FLOAT32
-            whole = [int(n) for n in numbers if isinstance(n, int | np.integer) and not isinstance(n, bool)]
-            if whole and dtype == BOOL:
+            whole = [int(n) for n in numbers if isinstance(n, int | np.integer)]
+            if whole and dtype == BOOL and not self.bits:
                 dtype = INT64
             if self.result == BOOL and not all(fits(n, dtype) for n in whole):  # compared, not wrapped
                 dtype = INT64 if all(fits(n, INT64) for n in whole) else FLOAT64
@@ -84,3 +86,4 @@ PROMOTES = NumpyRule()
 INEXACT = NumpyRule(inexact=True)
 COUNTS = NumpyRule(counts=True)
 COMPARES = NumpyRule(result=BOOL)
+BITS = NumpyRule(bits=True)

@@ -295,6 +295,7 @@ def average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = Fal
     if weights is None:
         result = mean(a, axis)
         count = math.prod(a.shape[i] for i in axes_of("average", axis, a.ndim))
+        # COMPAT(mxnet): there the number of elements has the shape () whatever the result's is.
         return (into(result, out), function("full_like")(result, fill_value=count)) if returned else into(result, out)
     weights = given(weights)
     if weights.shape != a.shape:

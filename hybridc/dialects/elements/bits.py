@@ -12,7 +12,7 @@ import numpy as np
 from hybridc.dialects.array.shape_rules import broadcast_shapes
 from hybridc.dialects.math.elementwise import Binary, meaning
 from hybridc.dialects.math.unary import Unary
-from hybridc.dialects.numpy_rules import PROMOTES
+from hybridc.dialects.numpy_rules import BITS, PROMOTES
 from hybridc.dialects.operator import Bad, Opaque, Operator, Sample, define, no_gradient, register
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import DTypeError
@@ -32,6 +32,7 @@ class IntegerBinary(Binary):
     """An operator of two integers, or of two booleans if ``BOOLEANS``; it has no gradient."""
 
     BOOLEANS: ClassVar[bool] = False
+    NUMPY = BITS
     gradient = no_gradient
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
@@ -120,6 +121,8 @@ class Gcd(Divisors):
 
 class Shift(IntegerBinary):
     """A shift of an integer's bits."""
+
+    NUMPY = PROMOTES
 
     @classmethod
     def samples(cls) -> list[Sample]:
