@@ -236,7 +236,7 @@ def check_ufunc(name: str, kwargs: dict[str, Any]) -> None:
     for key, value in kwargs.items():
         if key not in UFUNC_DEFAULTS:
             raise TypeError(f"{key} is an invalid keyword to function '{name}'")
-        if value is not UFUNC_DEFAULTS[key] and value != UFUNC_DEFAULTS[key]:
+        if value is not UFUNC_DEFAULTS[key] and (hasattr(value, "shape") or value != UFUNC_DEFAULTS[key]):
             if np_ufunc_legal_option(key, value):
                 raise NotImplementedError(f"{key}={value} is not implemented yet for operator {name}")
             raise TypeError(f"{key}={value} not understood for operator {name}")

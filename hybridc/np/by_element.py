@@ -330,6 +330,8 @@ def nan_to_num(
 
 def sinc(x: Any) -> Any:
     """sin(pi x) / (pi x); 1 for 0."""
+    if is_number(x):
+        return onp.sinc(x).item()
     x = _inexact(x)
     # NumPy's number for 0, of which the quotient is 1.
     y = function("where")(equal(x, 0), function("full_like")(x, fill_value=1e-20), x) * math.pi

@@ -252,6 +252,22 @@ def ptp(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False) -> A
 # --- spread, weights ---------------------------------------------------------------------------------------------
 
 
+def _variance(a: Any, axis: Axis, dtype: Any, ddof: float, keepdims: bool, where: Any) -> tuple[Any, Any]:
+    """The variance, of half precision in single, and the dtype that it is to have."""
+    a = _floating(a, dtype)
+    dtype = dtype_of(a)
+    if is_half(dtype):  # squares overflow there
+        a = cast(a, "float32")
+    axes = axes_of("var", axis, a.ndim)
+    distance = a - mean(a, axis, keepdims=True, where=where)
+    squares = sum(distance * distance, axis, keepdims=keepdims, where=where)
+    if where is None:
+        count: Any = math.prod(a.shape[i] for i in axes) - ddof
+        return squares / (count if count > 0 else math.nan), dtype
+    count = sum(_chosen(function("ones_like")(a), where, 0), axis, keepdims=keepdims) - ddof
+    return squares / _chosen(count, count > 0, math.nan), dtype
+
+
 def var(
     a: Any,
     axis: Axis = None,
@@ -262,18 +278,8 @@ def var(
     where: Any = None,
 ) -> Any:
     """The mean of the squared distances from the mean, divided by their number less ``ddof``."""
-    a = _floating(a, dtype)
-    dtype = dtype_of(a)
-    if is_half(dtype):  # squares overflow there
-        a = cast(a, "float32")
-    axes = axes_of("var", axis, a.ndim)
-    distance = a - mean(a, axis, keepdims=True, where=where)
-    squares = sum(distance * distance, axis, keepdims=keepdims, where=where)
-    if where is None:
-        count: Any = math.prod(a.shape[i] for i in axes) - ddof
-        return into(cast(squares / (count if count > 0 else math.nan), dtype), out)
-    count = sum(_chosen(function("ones_like")(a), where, 0), axis, keepdims=keepdims) - ddof
-    return into(cast(squares / _chosen(count, count > 0, math.nan), dtype), out)
+    squares, dtype = _variance(a, axis, dtype, ddof, keepdims, where)
+    return into(cast(squares, dtype), out)
 
 
 def std(
@@ -286,7 +292,8 @@ def std(
     where: Any = None,
 ) -> Any:
     """The square root of the variance."""
-    return into(sqrt(var(a, axis, dtype, None, ddof, keepdims, where)), out)
+    squares, dtype = _variance(a, axis, dtype, ddof, keepdims, where)
+    return into(cast(sqrt(squares), dtype), out)
 
 
 def average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = False, out: Any = None) -> Any:
@@ -514,7 +521,8 @@ def nanstd(
     where: Any = None,
 ) -> Any:  # fmt: skip
     """The standard deviation of the elements along axes that are not nan."""
-    return into(sqrt(nanvar(a, axis, dtype, None, ddof, keepdims, where)), out)
+    a = _floating(a, dtype)
+    return std(a, axis, None, out, ddof, keepdims, _numbers(a, where))
 
 
 def _numbers(a: Any, where: Any) -> Any:

@@ -27,13 +27,87 @@ def _values(name, number):
 
 ARRAYS = {f"{name}{'_' * n}": _values(name, n).astype(dtype) for name, dtype in DTYPES.items() for n in (0, 1)}
 NUMBERS = ("2", "2.5", "True")
-ONE = """
-    absolute negative sign sqrt square cbrt reciprocal exp expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan
-    sinh cosh tanh arcsinh arccosh arctanh degrees radians floor ceil trunc fix rint around logical_not isnan isinf
-    isfinite isneginf isposinf bitwise_not nan_to_num sum prod mean max min any all argmax argmin cumsum var std
-""".split()
-TWO = "add subtract multiply true_divide mod power maximum minimum equal less greater_equal hypot".split()
-SAME = "arctan2 copysign ldexp lcm bitwise_and bitwise_or bitwise_xor not_equal less_equal greater".split()
+ONE = [
+    "absolute",
+    "negative",
+    "sign",
+    "sqrt",
+    "square",
+    "cbrt",
+    "reciprocal",
+    "exp",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "sin",
+    "cos",
+    "tan",
+    "arcsin",
+    "arccos",
+    "arctan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "arcsinh",
+    "arccosh",
+    "arctanh",
+    "degrees",
+    "radians",
+    "floor",
+    "ceil",
+    "trunc",
+    "fix",
+    "rint",
+    "around",
+    "logical_not",
+    "isnan",
+    "isinf",
+    "isfinite",
+    "isneginf",
+    "isposinf",
+    "bitwise_not",
+    "nan_to_num",
+    "sum",
+    "prod",
+    "mean",
+    "max",
+    "min",
+    "any",
+    "all",
+    "argmax",
+    "argmin",
+    "cumsum",
+    "var",
+    "std",
+]
+TWO = [
+    "add",
+    "subtract",
+    "multiply",
+    "true_divide",
+    "mod",
+    "power",
+    "maximum",
+    "minimum",
+    "equal",
+    "less",
+    "greater_equal",
+    "hypot",
+]
+SAME = [
+    "arctan2",
+    "copysign",
+    "ldexp",
+    "lcm",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "not_equal",
+    "less_equal",
+    "greater",
+]
 
 CASES = [
     *[f"np.{f}({a})" for f in ONE for a in DTYPES],
