@@ -66,13 +66,13 @@ class NumpyRule:
 
     def computed(self, dtypes: Iterable[DType], numbers: Iterable[Any] = ()) -> DType:
         """The dtype that inputs are cast to: arrays of these dtypes, and Python's numbers, which only add a kind."""
-        dtype, numbers = common(dtypes), list(numbers)
+        dtype, scalars = common(dtypes), list(numbers)
         if not is_float(dtype):
             # COMPAT(mxnet): there 2.5 beside an array of integers is cut to 2, and sin, exp, std, … of integers are
             # integers.
-            if any(isinstance(n, float | np.floating) for n in numbers):
+            if any(isinstance(n, float | np.floating) for n in scalars):
                 return FLOAT64 if self.result == BOOL else FLOAT32
-            whole = [int(n) for n in numbers if isinstance(n, int | np.integer)]
+            whole = [int(n) for n in scalars]
             if whole and dtype == BOOL and not self.bits:
                 dtype = INT64
             if self.result == BOOL and not all(fits(n, dtype) for n in whole):  # compared, not wrapped

@@ -134,7 +134,7 @@ hypot = binary("hypot", "hypot", onp.hypot, "sqrt(x1**2 + x2**2) without overflo
 # COMPAT(mxnet): there these are integers of integers: arctan2, hypot, copysign, ldexp.
 arctan2 = binary("arctan2", "arctan2", onp.arctan2, "The angle of the point (x2, x1), from -pi to pi.")
 copysign = binary("copysign", "copysign", onp.copysign, "|x1| with the sign of x2.")
-ldexp = binary("ldexp", "ldexp", lambda x1, x2: onp.float64(x1 * 2.0**x2), "x1 * 2**x2.")
+ldexp = binary("ldexp", "ldexp", lambda x1, x2: onp.float64(x1 * 2.0**x2), "x1 * 2**x2.")  # pyright: ignore[reportUnknownLambdaType]
 heaviside = binary("heaviside", "heaviside", onp.heaviside, "0 where x1 < 0, 1 where x1 > 0, x2 where x1 is 0.")
 logaddexp = binary("logaddexp", "logaddexp", onp.logaddexp, "log(e**x1 + e**x2) without overflow.")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -49,11 +48,19 @@ class IntegerBinary(Binary):
 
 def of_integers(function: Callable[[int, int], int]) -> Any:
     """A function of two of Python's integers as the meaning of an operator."""
-    return meaning(np.vectorize(lambda x, y: function(int(x), int(y)), otypes=[float]))
+
+    def of_floats(x: float, y: float) -> float:
+        return function(int(x), int(y))
+
+    return meaning(np.vectorize(of_floats, otypes=[float]))
 
 
 def _bitwise(name: str, doc: str, function: Callable[[int, int], int]) -> type[IntegerBinary]:
     """The operator that is the step of the same name."""
+
+    def scalar(b: Any, x: Any, y: Any) -> Any:
+        return getattr(b, name)(x, y)
+
     return define(
         IntegerBinary,
         f"hybrid.{name}",
@@ -62,13 +69,13 @@ def _bitwise(name: str, doc: str, function: Callable[[int, int], int]) -> type[I
         NNVM_SCALAR=(f"_npi_{name}_scalar", f"_npi_{name}_scalar"),
         REFERENCE=of_integers(function),
         BOOLEANS=True,
-        scalar=staticmethod(lambda b, x, y: getattr(b, name)(x, y)),
+        scalar=staticmethod(scalar),
     )
 
 
-BitwiseAnd = _bitwise("bitwise_and", "The bits that lhs and rhs both have", operator.and_)
-BitwiseOr = _bitwise("bitwise_or", "The bits that lhs or rhs has", operator.or_)
-BitwiseXor = _bitwise("bitwise_xor", "The bits that lhs or rhs alone has", operator.xor)
+BitwiseAnd = _bitwise("bitwise_and", "The bits that lhs and rhs both have", int.__and__)
+BitwiseOr = _bitwise("bitwise_or", "The bits that lhs or rhs has", int.__or__)
+BitwiseXor = _bitwise("bitwise_xor", "The bits that lhs or rhs alone has", int.__xor__)
 
 
 class Divisors(Opaque):

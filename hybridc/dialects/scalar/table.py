@@ -217,7 +217,7 @@ def _shift(
     name: str, doc: str, signed: ScalarOperation, unsigned: ScalarOperation, integers: Callable[..., Any]
 ) -> ScalarStep:
     """A shift of an integer's bits."""
-    more = {"parameters": "x, count", "numpy": f"np.{name}", "integers": integers, "cost": 2}
+    more: dict[str, Any] = {"parameters": "x, count", "numpy": f"np.{name}", "integers": integers, "cost": 2}
     return ScalarStep(name, doc, None, signed, unsigned, exact=True, flat=True, **more)
 
 
