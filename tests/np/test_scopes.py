@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle  # noqa: TID251
 import threading
 
 import numpy as onp
@@ -139,3 +140,33 @@ def test_training_gives_what_nd_gives():
     numpy = train(np.array)
     onp.testing.assert_allclose(numpy, plain, rtol=1e-5)
     assert numpy[-1] < numpy[0]
+
+
+@pytest.mark.parametrize("context", [mx.cpu(1), mx.gpu(0)], ids=str)
+def test_arrays_on_other_devices(context):
+    npx.set_np()
+    x = np.array([[1.0, 2.0], [3.0, 4.0]], ctx=context)
+    assert isinstance(x, np.ndarray)
+    x.attach_grad()
+    with mx.autograd.record():
+        y = (x * x + np.ones((2,), ctx=context)).sum()
+    y.backward()
+    for made, wanted in ((y, 34.0), (x.grad, 2 * x.asnumpy()), (x > 2, x.asnumpy() > 2), (x[1, 0], 3.0)):
+        assert isinstance(made, np.ndarray)
+        assert made.context == context
+        onp.testing.assert_array_equal(made.asnumpy(), wanted)
+        assert made.shape == onp.shape(wanted)
+    on_cpu = x.as_in_ctx(mx.cpu())
+    assert type(on_cpu) is np.ndarray
+    assert f"ctx={context}" in repr(x)
+    assert "ctx" not in repr(on_cpu)
+    restored = pickle.loads(pickle.dumps(x))
+    assert isinstance(restored, np.ndarray)
+    x[0] = 7
+    assert float(x[0, 0]) == 7
+    net = nn.Dense(3, in_units=2)
+    net.initialize(ctx=context)
+    eager = net(x)
+    net.hybridize()
+    onp.testing.assert_allclose(net(x).asnumpy(), eager.asnumpy(), rtol=1e-5)
+    assert isinstance(net(x), np.ndarray)

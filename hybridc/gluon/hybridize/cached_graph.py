@@ -536,7 +536,7 @@ def _again(entry: Entry, call: Callable[..., Any]) -> Callable[[tuple[Any, ...]]
     numpy = entry.numpy
 
     def again_in_classes(arrays: tuple[Any, ...]) -> Any:
-        if not all([x.__class__ is ndarray for x in arrays]):
+        if any(x.__class__ is not ndarray for x in arrays):
             return None
         # Native code takes arrays of mx.nd alone; without autograd an array is its buffer.
         result = again(tuple([NDArray(x._data) for x in arrays]))
