@@ -7,7 +7,6 @@ modules of ``mxnet`` and of ``horovod.mxnet`` are those of hybridc likewise.
 from __future__ import annotations
 
 import importlib
-import importlib.abc
 import importlib.machinery
 import sys
 from collections.abc import Callable, Sequence
@@ -57,8 +56,11 @@ def real_name(name: str) -> str:
     return ".".join(filter(None, (_PACKAGE if package == "mxnet" else package, real)))
 
 
-class AliasFinder(importlib.abc.MetaPathFinder):
-    """Finds modules by their other names."""
+class AliasFinder:
+    """Finds modules by their other names.
+
+    Neither finders nor loaders need a base class, and Python's, in ``importlib.abc``, take 4 ms to import.
+    """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -71,7 +73,7 @@ class AliasFinder(importlib.abc.MetaPathFinder):
         return importlib.machinery.ModuleSpec(fullname, _Existing(lambda: importlib.import_module(real)))
 
 
-class NamespaceFinder(importlib.abc.MetaPathFinder):
+class NamespaceFinder:
     """Finds what no file holds: namespaces that a module makes, such as ``hybridc.symbol.linalg``.
 
     For what there is not, the error is the one of the attribute, which names a way out.
@@ -93,7 +95,7 @@ class NamespaceFinder(importlib.abc.MetaPathFinder):
         return importlib.machinery.ModuleSpec(fullname, _Existing(lambda: found))
 
 
-class _Existing(importlib.abc.Loader):
+class _Existing:
     """Loads a module that there is already; it keeps the description that it has under its own name."""
 
     def __init__(self, module: Callable[[], ModuleType]) -> None:
