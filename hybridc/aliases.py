@@ -11,6 +11,7 @@ import importlib.machinery
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
+from typing import Any
 
 from hybridc.errors import AbsentImportError
 
@@ -70,7 +71,7 @@ class AliasFinder:
         real = real_name(fullname)
         if real == fullname:
             return None
-        return importlib.machinery.ModuleSpec(fullname, _Existing(lambda: importlib.import_module(real)))
+        return _existing(fullname, lambda: importlib.import_module(real))
 
 
 class NamespaceFinder:
@@ -92,7 +93,7 @@ class NamespaceFinder:
             raise AbsentImportError(str(error)) from None
         if not isinstance(found, ModuleType):
             return None
-        return importlib.machinery.ModuleSpec(fullname, _Existing(lambda: found))
+        return _existing(fullname, lambda: found)
 
 
 class _Existing:
@@ -108,6 +109,11 @@ class _Existing:
 
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__, module.__loader__ = self._own
+
+
+def _existing(name: str, module: Callable[[], ModuleType]) -> importlib.machinery.ModuleSpec:
+    loader: Any = _Existing(module)
+    return importlib.machinery.ModuleSpec(name, loader)
 
 
 def install() -> None:

@@ -36,7 +36,7 @@ def add(cls: type[Operator], override: bool = False) -> None:
 
     A class of the same name in the same place is a newer version of it, as when its file is reloaded.
     """
-    if cls.__module__.partition(".")[0] != __package__.partition(".")[0]:
+    if not cls.__module__.startswith("hybridc."):
         _import_late_modules()  # one of them may have the name
     old = OPERATORS.get(cls.NAME)
     if old is not None and not override and old.__qualname__ != cls.__qualname__:
