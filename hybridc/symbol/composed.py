@@ -38,6 +38,7 @@ from hybridc.ground.location import Location, user_location
 from hybridc.ground.state import STATE
 from hybridc.ground.whole_files import write_whole
 from hybridc.symbol import graph, json
+from hybridc.symbol.cached_op import SymbolGraphs
 from hybridc.symbol.graph import Entry, SymbolNode
 from hybridc.symbol.infer import listed_shapes, listed_types
 from hybridc.symbol.mixed_precision import cast_entries
@@ -233,12 +234,20 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
     ``simple_bind`` make an executor, ``eval`` runs once.
     """
 
-    __slots__ = ("entries",)
+    __slots__ = ("_graphs", "entries")
 
     trace = COMPOSER
 
-    def __init__(self, entries: Sequence[Entry] | None) -> None:
+    def __init__(self, entries: Sequence[Entry] | None, graphs: SymbolGraphs | None = None) -> None:
         self.entries = list(entries or ())
+        self._graphs = graphs
+
+    @property
+    def graphs(self) -> SymbolGraphs:
+        """Its compiled graphs, which executors share."""
+        if self._graphs is None:
+            self._graphs = SymbolGraphs()
+        return self._graphs
 
     @staticmethod
     def choose(condition: Any, x: Any, y: Any, out: Any) -> Any:
@@ -378,7 +387,7 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
 
     def __setstate__(self, state: Any) -> None:
         """The state of a pickle that MXNet made: ``handle``, the graph in JSON."""
-        self.entries = json.from_json(state["handle"], "the pickled symbol")
+        self.entries, self._graphs = json.from_json(state["handle"], "the pickled symbol"), None
 
     # --- files ---------------------------------------------------------------------------------------------
 
