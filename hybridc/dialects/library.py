@@ -31,9 +31,9 @@ from hybridc.dialects.nn import activation as activation
 from hybridc.dialects.nn import softmax as softmax
 
 operator_registry.LATE_MODULES += [
-    "hybridc.dialects.math.random_ops",
-    "hybridc.dialects.nn.dropout",
     "hybridc.dialects.nn.normalization",
+    "hybridc.dialects.nn.dropout",
+    "hybridc.dialects.math.random_ops",
     "hybridc.dialects.nn.batch_norm",
     "hybridc.dialects.nn.convolution",
     "hybridc.dialects.nn.pooling",

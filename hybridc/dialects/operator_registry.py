@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from hybridc.errors import MXNetError
+from hybridc.ground.locks import ForkLock
 
 if TYPE_CHECKING:
     from hybridc.dialects.operator import Operator
@@ -26,6 +27,8 @@ OPERATORS: dict[str, type[Operator]] = {}
 FUNCTIONS: dict[str, type[Operator]] = {}
 # Modules of hybridc's own operators, in the order in which they are imported until a name is found.
 LATE_MODULES: list[str] = []
+# Is held while they are imported: an operator is registered before the rest of its module is there.
+_LATE = ForkLock()
 # Called with the name of each function that is bound to another operator.
 LISTENERS: list[Callable[[str], None]] = []
 _ROLE = "_role_in_keys"  # the attribute of a function that is marked
@@ -73,18 +76,18 @@ def functions() -> dict[str, type[Operator]]:
     return FUNCTIONS
 
 
-def _import_late_modules(*until: str) -> None:
-    """Import the late modules, or those that come before one of these names is found."""
-    for module in LATE_MODULES:
-        if any(name in OPERATORS or name in FUNCTIONS for name in until):
-            return
-        importlib.import_module(module)  # waits for another thread that imports it
+def _import_late_modules(until: str = "") -> None:
+    """Import the late modules, or those with which a name is found."""
+    with _LATE.current:
+        for module in LATE_MODULES:
+            if until in OPERATORS or until in FUNCTIONS:
+                return
+            importlib.import_module(module)
 
 
 def has_operator(name: str) -> bool:
     """Whether hybridc, or a module that was imported, has an operator of this name in the IR."""
-    if name not in OPERATORS:
-        _import_late_modules(name)
+    _import_late_modules(name)
     return name in OPERATORS
 
 
@@ -100,7 +103,7 @@ def operator(name: str) -> type[Operator]:
 
 def has_function(name: str) -> bool:
     """Whether an operator has a function of this name; all modules are imported before the answer is no."""
-    if name not in FUNCTIONS and not name.startswith("__"):
+    if not name.startswith("__"):
         _import_late_modules(name)
     if name not in FUNCTIONS and not name.startswith("_"):
         load_entry_points()
