@@ -25,7 +25,7 @@ from hybridc.array.numpy_array import as_numpy, ndarray
 from hybridc.autograd import record_operator
 from hybridc.dialects.numpy_rules import BOOL, INT32, INT64, NumpyRule
 from hybridc.dialects.operator import Operator
-from hybridc.dialects.operator_registry import FUNCTIONS
+from hybridc.dialects.operator_registry import of_function
 from hybridc.dtypes import FLOAT16, FLOAT32, FLOAT64
 from hybridc.errors import ArgumentTypeError, DTypeError
 from hybridc.ground.events import RECORDER
@@ -86,7 +86,7 @@ def applied(op: Operator, inputs: Sequence[Any], out: Any = None, rule: NumpyRul
 
 def call(name: str, *inputs: Any, out: Any = None, **attrs: Any) -> Any:
     """The operator that is called ``name``, with its attributes, by :func:`applied`."""
-    return applied(FUNCTIONS[name].bind(**attrs), inputs, out)
+    return applied(of_function(name).bind(**attrs), inputs, out)
 
 
 # Dtypes of NumPy that operators take; functions of a number alone choose among them.
@@ -127,7 +127,7 @@ def recorded(op: Operator, inputs: Sequence[Any], arrays: Sequence[Any], result:
 
 def unary(name: str, operator: str, ufunc: Any, doc: str) -> Callable[..., Any]:
     """The function ``mx.np.<name>`` of one array, which is an operator; of a number it is NumPy's ``ufunc``."""
-    op = FUNCTIONS[operator].bind()
+    op = of_function(operator).bind()
     eager, dtypes, common_dtype = _native(op, ufunc)
 
     def apply(x: Any, out: Any = None, **kwargs: Any) -> Any:
@@ -154,7 +154,7 @@ def unary(name: str, operator: str, ufunc: Any, doc: str) -> Callable[..., Any]:
 
 def binary(name: str, operator: str, ufunc: Any, doc: str) -> Callable[..., Any]:
     """The function ``mx.np.<name>`` of two arrays that broadcast; of two numbers it is NumPy's ``ufunc``."""
-    op = FUNCTIONS[operator].bind()
+    op = of_function(operator).bind()
     eager, dtypes, common_dtype = _native(op, ufunc)
     compares = op.NUMPY.result is not None  # NumPy compares numbers beside arrays as they are
 

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as onp
 
 from hybridc.array.functions import function
+from hybridc.dialects.elements import bits as bits
+from hybridc.dialects.elements import numpy_binary as numpy_binary
 from hybridc.dialects.numpy_rules import BOOL
-from hybridc.dialects.operator_registry import FUNCTIONS
+from hybridc.dialects.operator_registry import of_function
 from hybridc.dtypes import TYPES, is_float
 from hybridc.np.apply import applied, binary, call, cast, check_ufunc, dtype_of, into, is_number, operand, unary
 
@@ -224,7 +226,7 @@ def around(x: Any, decimals: int = 0, out: Any = None, **kwargs: Any) -> Any:
         return rint(x, out)
     x = operand(x)
     if is_float(dtype_of(x)):
-        return applied(FUNCTIONS["around"].bind(decimals=decimals), [x], out)
+        return applied(of_function("around").bind(decimals=decimals), [x], out)
     if decimals > 0:
         return into(positive(x), out)
     # COMPAT(mxnet): there integers are rounded to 0.

@@ -20,7 +20,7 @@ from hybridc.dialects.array.shape import normalize_axis
 from hybridc.dialects.array.shape_rules import broadcast_shapes
 from hybridc.dialects.numpy_rules import BOOL, INT32, INT64
 from hybridc.dialects.operator import Operator
-from hybridc.dialects.operator_registry import FUNCTIONS
+from hybridc.dialects.operator_registry import of_function
 from hybridc.dtypes import FLOAT16, FLOAT32, FLOAT64, is_float, is_half
 from hybridc.errors import MXNetError
 from hybridc.ground.events import RECORDER
@@ -111,7 +111,7 @@ _OTHERS = frozenset([FLOAT16, FLOAT64, INT32, INT64])
 
 @functools.lru_cache(1024)
 def _reduction(operator: str, axis: Any, keepdims: bool) -> Operator:
-    return FUNCTIONS[operator].bind(axis=axis, keepdims=keepdims)
+    return of_function(operator).bind(axis=axis, keepdims=keepdims)
 
 
 def _at_once(operator: str, a: ndarray, axis: Any, keepdims: bool) -> Any:
@@ -384,7 +384,7 @@ def array_equiv(a1: Any, a2: Any) -> bool:
 
 @functools.lru_cache(256)
 def _indexing(name: str, axis: int | None) -> Operator:
-    return FUNCTIONS[name].bind(axis=axis, dtype=INT64)
+    return of_function(name).bind(axis=axis, dtype=INT64)
 
 
 def _index(name: str, a: Any, axis: int | None, out: Any, keepdims: bool) -> Any:

@@ -113,4 +113,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_NAMES, *(n for n in operator_registry.FUNCTIONS if n.isidentifier() and n[0] != "_")})
+    return sorted({*__all__, *_NAMES, *(n for n in operator_registry.functions() if n.isidentifier() and n[0] != "_")})

@@ -17,7 +17,7 @@ from hybridc.ground.state import STATE, inside_rule
 from hybridc.symbol import graph
 from hybridc.symbol.graph import Entry, SymbolNode
 from hybridc.symbol.infer import Shapes, is_open
-from hybridc.symbol.numpy_call import NumpyCall
+from hybridc.symbol.np_calls.np_call import NumpyCall
 from hybridc.symbol.subgraph_nodes import body_to_nodes
 from hybridc.trace.roll_steps import roll_steps
 from hybridc.trace.tracer import Trace

@@ -33,10 +33,10 @@ OTHER_SHAPES = {"unravel_index"}
 
 def written(mx):
     """The files, whose variables have shapes, by the operator's name and the number of the sample."""
-    from hybridc.dialects.operator_registry import OPERATORS
+    from hybridc.dialects.operator_registry import operators
 
     found, seen = {}, set()
-    for name, cls in sorted(OPERATORS.items()):
+    for name, cls in sorted(operators().items()):
         if not name.startswith("hybrid."):
             continue
         for i, sample in enumerate(cls.samples()):

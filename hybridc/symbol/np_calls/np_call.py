@@ -21,11 +21,11 @@ import numpy as np
 from hybridc.array.numpy_array import as_numpy
 from hybridc.dialects.numpy_rules import common
 from hybridc.dialects.operator import Composite, attribute, register
-from hybridc.dialects.operator_attribute import DType
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import MXNetError
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.nesting import as_list
-from hybridc.symbol.numpy_names import BY_FUNCTION, BY_TITLE, PAIRS, NumpyName
+from hybridc.symbol.np_calls.np_call_names import BY_FUNCTION, BY_TITLE, PAIRS, NumpyName
 
 
 class InputPlace(NamedTuple):
@@ -84,6 +84,15 @@ class NumpyCall(Composite):
     def decompose(self, F: Any, *inputs: Any) -> Any:
         made = self.call(*inputs)
         return made[0] if self.results_ == 1 else tuple(made)
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        """As the function says for symbols of these shapes."""
+        trace = HOOKS.new_trace(False)
+        trace.track_locations = False
+        leaves = [trace.leaf("x", tuple(s), np.dtype(np.float32), "value", numpy=True) for s in shapes]
+        with trace.active():
+            made = self.call(*leaves)
+        return [leaf.shape for leaf in leaves], [y.shape for y in made]
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
         """As for arrays of two dimensions, if the function takes these; else the promoted dtype."""

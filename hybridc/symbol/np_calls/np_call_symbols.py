@@ -16,7 +16,7 @@ from hybridc.array.numpy_array import NumpyMethods, as_numpy
 from hybridc.context import Context
 from hybridc.ground.hooks import HOOKS
 from hybridc.symbol.composed import COMPOSER, ComposedSymbol, composing, symbolic
-from hybridc.symbol.numpy_call import InputPlace, KeySlice, NumpyCall, hashable, results_of
+from hybridc.symbol.np_calls.np_call import InputPlace, KeySlice, NumpyCall, hashable, results_of
 
 
 def _places(value: Any, inputs: list[Any]) -> Any:
@@ -186,6 +186,10 @@ def _composing(plain: Any, name: str) -> Callable[..., Any]:
     return call
 
 
+# Functions of mx.npx that are no operators of mx.nd.
+_SPECIAL = frozenset(["constraint_check", "nonzero", "reshape"])
+
+
 class NpxNamespace(ModuleType):
     """``mx.sym.npx``: operators of ``mx.nd`` on symbols of ``mx.np`` arrays."""
 
@@ -196,6 +200,8 @@ class NpxNamespace(ModuleType):
         plain = getattr(HOOKS.npx(), name)
         if not callable(plain) or isinstance(plain, type):
             return plain
+        if name in _SPECIAL:
+            return _composing(plain, f"npx.{name}")
         operator = HOOKS.npx().operator_name(name)
         composed = symbolic(nd, operator, operator.lower()) if operator is not None else None
 

@@ -67,6 +67,7 @@ _ROWS = """
     _np_dot dot
     _np_moveaxis moveaxis source destination
     _np_repeat repeat repeats axis
+    repeat repeat repeats axis
     _np_reshape reshape newshape order
     _np_roll roll shift axis
     _np_squeeze squeeze axis
@@ -79,6 +80,7 @@ _ROWS = """
     _npi_argmin argmin axis keepdims
     _npi_argsort argsort axis
     _npi_sort sort axis
+    sort sort axis
     _npi_around around decimals
     _npi_mean mean axis dtype keepdims
     _npi_std std axis dtype ddof keepdims
@@ -99,6 +101,7 @@ _ROWS = """
     _npi_nan_to_num nan_to_num nan posinf neginf
     _npi_polyval polyval
     _npi_take take axis mode
+    take take axis mode
     _npi_tensordot_int_axes tensordot axes
     _npi_tril tril k
     _npi_where where
@@ -109,7 +112,7 @@ _ROWS = """
     _npi_zeros zeros shape dtype
     _npi_ones ones shape dtype
     _npi_full full shape value=fill_value dtype
-    _npi_linspace linspace start stop num endpoint dtype
+    _linspace linspace start stop num endpoint dtype
     _npi_logspace logspace start stop num endpoint base dtype
     _npi_indices indices dimensions dtype
     _npi_hanning hanning M dtype
@@ -154,7 +157,7 @@ def _row(text: str) -> NumpyName:
 
 
 _ALL = [_row(line) for line in _ROWS.strip().splitlines()] + [_row(f"_npi_{name} {name}") for name in _UNARY.split()]
-#: The rows by the function.
+#: The rows by the function; where it has two, the last says what is written.
 BY_FUNCTION = {row.function: row for row in _ALL}
 #: The rows of operators that only ``mx.np`` has, by their names.
 BY_TITLE = {row.title: row for row in _ALL if row.title.startswith("_np")}
