@@ -11,7 +11,7 @@ import numpy as np
 from hybridc.dialects.array.shape_rules import broadcast_shapes
 from hybridc.dialects.math.elementwise import Binary, meaning
 from hybridc.dialects.math.unary import Unary
-from hybridc.dialects.numpy_rules import BITS, PROMOTES
+from hybridc.dialects.numpy_rules import BITS, INT32, PROMOTES
 from hybridc.dialects.operator import Bad, Opaque, Operator, Sample, define, no_gradient, register
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import DTypeError
@@ -27,7 +27,15 @@ def require_integers(op: Operator, dtypes: list[DType], booleans: bool) -> None:
         raise DTypeError(f"{op.title()}: inputs must be integers, got {wrong}; use .astype('int64') on it")
 
 
-class IntegerBinary(Binary):
+class OfIntegers(Operator):
+    """An operator of integers; inputs of a symbol whose dtypes nothing says are int32, not float32."""
+
+    def complete_types(self, dtypes: list[DType | None]) -> list[DType | None]:
+        known = next((d for d in dtypes if d is not None), INT32)
+        return [known if d is None else d for d in dtypes]
+
+
+class IntegerBinary(OfIntegers, Binary):
     """An operator of two integers, or of two booleans if ``BOOLEANS``; it has no gradient."""
 
     BOOLEANS: ClassVar[bool] = False
@@ -78,7 +86,7 @@ BitwiseOr = _bitwise("bitwise_or", "The bits that lhs or rhs has", int.__or__)
 BitwiseXor = _bitwise("bitwise_xor", "The bits that lhs or rhs alone has", int.__xor__)
 
 
-class Divisors(Opaque):
+class Divisors(OfIntegers, Opaque):
     """A function of two broadcasting integers by their common divisors, which takes a loop for each element."""
 
     INPUTS = ("lhs", "rhs")
@@ -158,7 +166,7 @@ class RightShift(Shift):
 
 
 @register("hybrid.bitwise_not")
-class BitwiseNot(Unary):
+class BitwiseNot(OfIntegers, Unary):
     """The bits that x lacks: -1 - x; of booleans the others"""
 
     NNVM = "_npi_bitwise_not"
