@@ -219,7 +219,7 @@ class _Kind:
             if values is None or graph is None:
                 continue
             if OPTIONS.verify:
-                _verify(graph, traced, numbers, family, _family(traced, form))
+                _verify(graph, traced, values, family, _family(traced, form))
             graph.origin = "planned with the kernels that were formed for other sizes"
             return graph
         return None
@@ -258,16 +258,15 @@ if hasattr(os, "register_at_fork"):
 
 
 def _verify(
-    planned: CompiledGraph, traced: Traced, numbers: Sequence[int], family: _Family, fresh: _Family | None
+    planned: CompiledGraph, traced: Traced, values: Sequence[int], family: _Family, fresh: _Family | None
 ) -> None:
     """Raise unless a graph that was only planned for its sizes is the one of kernels that are formed for it now."""
     if fresh is None:
         raise VerifyError("there are no kernels with symbolic sizes now, though there were for other sizes")
     with family.lock.current:  # where sizes are equal now, ``fresh`` takes them for one, and cannot tell which varied
         fresh.kernels.vary_as(family.kernels)
-    values, own = family.values(numbers), fresh.values(numbers)
+    own = fresh.values(without_sizes(traced)[1])
     compiled = None if own is None else fresh.graph(traced, own)
-    assert values is not None, "it was planned for these sizes"
     assert compiled is not None, "kernels have the sizes and the lines of the trace of which they were formed"
     with family.lock.current:
         family.kernels.put(values)
