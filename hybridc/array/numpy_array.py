@@ -58,8 +58,11 @@ class ndarray(NumpyMethods, NDArray):
 
     def __repr__(self) -> str:
         text = repr(self.asnumpy())
-        if self._data.dtype == np.float32:  # the default dtype
-            text = text.replace(", dtype=float32", "").replace(",\n      dtype=float32", "")
+        cut = text.rfind("dtype=")
+        if cut >= 0:
+            text = text[: text.rindex(",", 0, cut)] + ")"
+        if self._data.dtype not in (np.float32, np.bool_):  # the dtypes of numbers and comparisons
+            text = f"{text[:-1]}, dtype={self._data.dtype})"
         return text if self.context == CPU else f"{text[:-1]}, ctx={self.context})"
 
     def __str__(self) -> str:

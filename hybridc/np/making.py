@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as onp
 
-from hybridc.array.dispatch import placed
+from hybridc.array.dispatch import is_symbol, placed
 from hybridc.array.functions import function
 from hybridc.array.ndarray import NDArray
 from hybridc.array.numpy_array import as_numpy, ndarray
@@ -62,7 +62,7 @@ def _made(name: str, ctx: Any, *args: Any, **attrs: Any) -> Any:
 def array(object: Any, dtype: Any = None, ctx: Context | None = None) -> Any:
     """A copy of an array, or of numbers in lists: of arrays in their dtype, of numbers in float32."""
     check_device(ctx)
-    if hasattr(object, "trace"):
+    if is_symbol(object):
         return object.as_np_ndarray() if dtype is None else cast(object.as_np_ndarray(), dtype)
     if isinstance(object, NDArray):
         made = as_numpy(object).astype(object.dtype if dtype is None else dtype)
@@ -222,8 +222,11 @@ def logspace(
     return made if dtype is None else cast(made, dtype)
 
 
-def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, ctx: Context | None = None) -> Any:
+def eye(
+    N: int, M: int | None = None, k: int = 0, dtype: Any = onp.float32, order: str = "C", ctx: Context | None = None
+) -> Any:
     """1 on the k-th diagonal of an N by M matrix, 0 elsewhere."""
+    _check_order("eye", order)
     columns = N if M is None else M
     if N == 0 or columns == 0:
         return zeros((N, columns), dtype, ctx=ctx)
@@ -232,12 +235,13 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, ctx: Contex
 
 def identity(n: int, dtype: Any = None, ctx: Context | None = None) -> Any:
     """The n by n matrix with 1 on its diagonal."""
-    return eye(n, None, 0, dtype, ctx)
+    return eye(n, None, 0, dtype, ctx=ctx)
 
 
-def copy(a: Any) -> Any:
+def copy(a: Any, out: Any = None) -> Any:
     """A copy."""
-    return function("identity")(operand(a))
+    a = operand(a)
+    return function("identity")(array(a) if is_number(a) else a, out=out)
 
 
 def from_numpy(data: Any) -> ndarray:

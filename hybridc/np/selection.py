@@ -28,6 +28,7 @@ __all__ = [
     "diagonal",
     "flatnonzero",
     "nonzero",
+    "select",
     "sort",
     "take",
     "take_along_axis",
@@ -67,6 +68,18 @@ def _beside(x: Any, y: Any) -> Any:
     return dtype
 
 
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    """For each element the choice whose condition is the first that is true, else the default."""
+    if len(condlist) != len(choicelist):
+        raise ValueError("list of cases must be same length as list of conditions")
+    if not len(condlist):
+        raise ValueError("select with an empty condition list is not possible")
+    chosen = default
+    for condition, choice in zip(reversed(list(condlist)), reversed(list(choicelist)), strict=True):
+        chosen = where(condition, choice, chosen)
+    return chosen
+
+
 def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None) -> Any:
     """The elements, those below ``a_min`` and above ``a_max`` replaced by these."""
     if a_min is None and a_max is None:
@@ -90,6 +103,11 @@ def take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise", out
     shape = (*a.shape[:axis], *indices.shape, *a.shape[axis + 1 :])
     found = function("take")(a, reshaped(indices, indices.shape or (1,)), axis=axis, mode=mode)
     return into(reshaped(found, shape), out)
+
+
+def picked(a: Any, index: Any, axis: int) -> Any:
+    """The slices along an axis at indices that are known now and not out of range: any trace can compile it."""
+    return function("take")(a, array(index, dtype=INT64), axis=axis, mode="clip")
 
 
 def take_along_axis(arr: Any, indices: Any, axis: int | None) -> Any:
