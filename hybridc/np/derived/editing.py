@@ -18,7 +18,7 @@ from hybridc.dialects.numpy_rules import BOOL
 from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError
 from hybridc.np.apply import cast, dtype_of, is_number, operand, reshaped
-from hybridc.np.by_element import not_equal
+from hybridc.np.by_element import not_equal, rint
 from hybridc.np.making import array, full
 from hybridc.np.reducing import given, max, mean, min
 from hybridc.np.selection import picked
@@ -166,7 +166,7 @@ def _border(a: Any, axis: int, width: int, mode: str, value: Any, length: int | 
     part = a[(slice(None),) * axis + (slice(n - length, n) if end else slice(0, length),)]
     statistic = _STATISTICS[mode](part, axis, keepdims=True)
     if mode == "mean" and not is_float(dtype_of(a)):
-        statistic = function("rint")(statistic)
+        statistic = rint(statistic)
     return broadcast_to(cast(statistic, a.dtype), shape)
 
 
