@@ -57,7 +57,8 @@ def _is_truth(part: Any) -> bool:
     """Whether a part of a key of ``mx.np`` is True or False, or such an array without axes."""
     if part.__class__ is bool or part.__class__ is np.bool_:
         return True
-    return isinstance(part, NDArray | np.ndarray) and part.shape == () and np.dtype(part.dtype) == np.bool_
+    array = part.__class__ is np.ndarray or isinstance(part, NDArray)
+    return array and part.shape == () and np.dtype(part.dtype) == np.bool_
 
 
 def _with_truths(x: Any, parts: tuple[Any, ...]) -> Any:
@@ -146,7 +147,9 @@ def _entries(shape: tuple[int, ...], key: Any) -> list[Any]:
     expanded: list[Any] = []
     for i, part in enumerate(parts):
         if part.__class__ is np.ndarray and part.dtype == np.bool_:
-            first = len(shape) - sum(map(_width, parts[i:])) if any(p is Ellipsis for p in expanded) else _used(expanded)
+            first = (
+                len(shape) - sum(map(_width, parts[i:])) if any(p is Ellipsis for p in expanded) else _used(expanded)
+            )
             _check_mask(part.shape, shape[max(first, 0) :])
             expanded.extend(part.nonzero())
         else:

@@ -61,7 +61,7 @@ class ndarray(NumpyMethods, NDArray):
         cut = text.rfind("dtype=")
         if cut >= 0:
             text = text[: text.rindex(",", 0, cut)] + ")"
-        if self._data.dtype not in (np.float32, np.bool_):  # the dtypes of numbers and comparisons
+        if self._data.dtype.name not in ("float32", "bool"):  # the dtypes of numbers and comparisons
             text = f"{text[:-1]}, dtype={self._data.dtype})"
         return text if self.context == CPU else f"{text[:-1]}, ctx={self.context})"
 
@@ -92,6 +92,15 @@ class ndarray(NumpyMethods, NDArray):
             raise TypeError("iteration over a 0-d array")
         for i in range(len(self)):
             yield self[i]
+
+    def __contains__(self, value: Any) -> bool:
+        """Whether an element equals the value."""
+        # COMPAT(mxnet): MXNet compares rows, which only those of one element are equal or not.
+        return bool((self == value).any())
+
+    def __array_namespace__(self, api_version: str | None = None) -> Any:
+        """``mx.np``, for libraries that take arrays of any kind."""
+        return HOOKS.np()
 
     def __complex__(self) -> complex:
         return complex(self.item())

@@ -21,6 +21,7 @@ from hybridc.context import Context, check_device
 from hybridc.dtypes import FLOAT32
 from hybridc.errors import ArgumentTypeError
 from hybridc.ground.state import STATE
+from hybridc.nd import creation
 from hybridc.np.apply import cast, is_number, operand
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "empty",
     "empty_like",
     "eye",
+    "from_dlpack",
     "from_numpy",
     "full",
     "full_like",
@@ -98,13 +100,13 @@ def zeros(shape: ShapeLike, dtype: Any = None, order: str = "C", ctx: Context | 
     return _made("_zeros", ctx, _shape(shape), _dtype(dtype))
 
 
-def ones(shape: ShapeLike, dtype: Any = None, order: str = "C", ctx: Context | None = None) -> Any:
+def ones(shape: ShapeLike, dtype: Any = onp.float32, order: str = "C", ctx: Context | None = None) -> Any:
     """1 everywhere."""
     _check_order("ones", order)
     return _made("_ones", ctx, _shape(shape), _dtype(dtype))
 
 
-def empty(shape: ShapeLike, dtype: Any = None, order: str = "C", ctx: Context | None = None) -> Any:
+def empty(shape: ShapeLike, dtype: Any = onp.float32, order: str = "C", ctx: Context | None = None) -> Any:
     """An array whose values are whatever was in its memory."""
     _check_order("empty", order)
     if STATE.trace is not None:
@@ -242,6 +244,11 @@ def copy(a: Any, out: Any = None) -> Any:
     """A copy."""
     a = operand(a)
     return function("identity")(array(a) if is_number(a) else a, out=out)
+
+
+def from_dlpack(x: Any) -> ndarray:
+    """The array of another library's memory, by DLPack."""
+    return as_numpy(creation.from_dlpack(x))
 
 
 def from_numpy(data: Any) -> ndarray:

@@ -47,7 +47,7 @@ def shares_memory(a: Any, b: Any, max_work: Any = None) -> bool:
 
 
 def _dtype(x: Any) -> Any:
-    return onp.dtype(x.dtype) if hasattr(x, "dtype") else x
+    return onp.dtype(x.dtype) if hasattr(x, "dtype") and not isinstance(x, type) else x
 
 
 def promote_types(type1: Any, type2: Any) -> onp.dtype[Any]:

@@ -122,6 +122,7 @@ def on_copies(name: str, function: Any) -> Callable[..., Any]:
 
     apply.__name__ = apply.__qualname__ = name
     apply.__module__ = "hybridc.np"
+    vars(apply)["__wrapped__"] = function  # whose signature it has
     apply.__doc__ = f"NumPy's ``{name}``, on copies: without a gradient, and not in traces."
     return apply
 

@@ -174,9 +174,9 @@ def _check_sort(name: str, order: Any) -> None:
         raise NotImplementedError(f"mx.np.{name}: order= is of structured arrays, which there are not")
 
 
-def diag(v: Any, k: int = 0) -> Any:
+def diag(array: Any, k: int = 0) -> Any:
     """The k-th diagonal of a matrix, or the matrix with these elements on it."""
-    a = given(v)
+    a = given(array)
     if a.ndim not in (1, 2):
         raise ValueError("Input must be 1- or 2-d.")
     return function("diag")(a, k=k)

@@ -17,7 +17,7 @@ from hybridc.array.functions import function
 from hybridc.dialects.array.shape import normalize_axis
 from hybridc.dialects.numpy_rules import BOOL
 from hybridc.dtypes import is_float
-from hybridc.np.apply import cast, dtype_of, into, is_number, operand, reshaped
+from hybridc.np.apply import cast, check_ufunc, dtype_of, into, is_number, operand, reshaped
 from hybridc.np.by_element import multiply
 from hybridc.np.reducing import given
 from hybridc.np.reducing import sum as sum_of
@@ -58,8 +58,10 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     return into(tensordot(x, y, ([x.ndim - 1], [max(y.ndim - 2, 0)])), out)
 
 
-def matmul(a: Any, b: Any, out: Any = None) -> Any:
+def matmul(a: Any, b: Any, out: Any = None, **kwargs: Any) -> Any:
     """The matrix product of the last two axes; others broadcast, and a vector is a row or a column."""
+    if kwargs:
+        check_ufunc("matmul", kwargs)
     if is_number(a) or is_number(b) or not operand(a).ndim or not operand(b).ndim:
         raise ValueError("matmul: Input operand does not have enough dimensions; use * for numbers")
     x, y = _operands(a, b)

@@ -135,4 +135,6 @@ def check_gradient(code):
                 moved[place] += sign * step
                 ends.append(loss({**base, name: moved}))
             numeric[place] = (ends[0] - ends[1]) / (2 * step)
-        onp.testing.assert_allclose(values[name].grad.asnumpy(), numeric, rtol=1e-5, atol=1e-7, err_msg=f"{code}: {name}")
+        onp.testing.assert_allclose(
+            values[name].grad.asnumpy(), numeric, rtol=1e-5, atol=1e-7, err_msg=f"{code}: {name}"
+        )

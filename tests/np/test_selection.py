@@ -51,8 +51,11 @@ def same(y, reference):
 @pytest.mark.parametrize("key", KEYS, ids=text)
 def test_reading_is_as_numpy_has_it(key, convert):
     x, key = np.array(DATA), convert(key)
-    reference = onp.asarray(DATA[tuple(k.asnumpy() if isinstance(k, np.ndarray) else k for k in key)]
-                            if isinstance(key, tuple) else DATA[key.asnumpy() if isinstance(key, np.ndarray) else key])
+    reference = onp.asarray(
+        DATA[tuple(k.asnumpy() if isinstance(k, np.ndarray) else k for k in key)]
+        if isinstance(key, tuple)
+        else DATA[key.asnumpy() if isinstance(key, np.ndarray) else key]
+    )
     same(x[key], reference)
     x.attach_grad()
     with autograd.record():

@@ -1,13 +1,13 @@
-"""Shapes, joining, cutting, edits and statistics of arrays of ``mx.np``: as NumPy has them, with gradients, compiled."""
+"""Shapes, joining, cutting, edits and statistics of ``mx.np`` arrays: as NumPy has them, with gradients, compiled."""
 
 from __future__ import annotations
 
 import numpy as onp
 import pytest
-from tests.np.array_agreement import check_compiled, check_eager, check_gradient
 
 from hybridc import autograd, np
 from hybridc.errors import MXNetError
+from tests.np.array_agreement import check_compiled, check_eager, check_gradient
 
 DIFFERENTIABLE = """
 np.reshape(x, (2, 6))
@@ -242,7 +242,10 @@ def test_compiled(part):
 
 def test_trapz():
     check_eager("(np.trapezoid if np is onp else np.trapz)(x, dx=0.5)")
-    for code in ("(np.trapezoid if np is onp else np.trapz)(x, v)", "(np.trapezoid if np is onp else np.trapz)(x, axis=0)"):
+    for code in (
+        "(np.trapezoid if np is onp else np.trapz)(x, v)",
+        "(np.trapezoid if np is onp else np.trapz)(x, axis=0)",
+    ):
         check_eager(code)
         check_gradient(code)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as onp
 import pytest
-from tests.np.array_agreement import check_compiled, check_eager, check_gradient
 
 from hybridc import autograd, np
+from tests.np.array_agreement import check_compiled, check_eager, check_gradient
 
 DIFFERENTIABLE = """
 np.dot(x, y)

@@ -183,7 +183,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     axis = normalize_axis("diff", axis, a.ndim, "axis has")
     if not n:
         return a
-    # COMPAT(mxnet): MXNet takes prepend=0 for none.
+    # COMPAT(mxnet): MXNet refuses prepend and append, and ignores 0.
     ends = [_end_of(a, axis, part) for part in (prepend, append)]
     parts = [part for part in (ends[0], a, ends[1]) if part is not None]
     a = concatenate(parts, axis) if len(parts) > 1 else a
