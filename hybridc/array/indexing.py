@@ -57,8 +57,8 @@ def _is_truth(part: Any) -> bool:
     """Whether a part of a key of ``mx.np`` is True or False, or such an array without axes."""
     if part.__class__ is bool or part.__class__ is np.bool_:
         return True
-    array = part.__class__ is np.ndarray or isinstance(part, NDArray)
-    return array and part.shape == () and np.dtype(part.dtype) == np.bool_
+    array: Any = part if part.__class__ is np.ndarray or isinstance(part, NDArray) else None
+    return array is not None and array.shape == () and np.dtype(array.dtype) == np.bool_
 
 
 def _with_truths(x: Any, parts: tuple[Any, ...]) -> Any:

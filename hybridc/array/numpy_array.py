@@ -12,11 +12,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from hybridc.array.ndarray import NDArray, NumberedNDArray
-from hybridc.context import CPU
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.state import STATE
 
@@ -63,7 +61,7 @@ class ndarray(NumpyMethods, NDArray):
             text = text[: text.rindex(",", 0, cut)] + ")"
         if self._data.dtype.name not in ("float32", "bool"):  # the dtypes of numbers and comparisons
             text = f"{text[:-1]}, dtype={self._data.dtype})"
-        return text if self.context == CPU else f"{text[:-1]}, ctx={self.context})"
+        return text if self.context.device_type != "gpu" else f"{text[:-1]}, ctx={self.context})"
 
     def __str__(self) -> str:
         return str(self.asnumpy())

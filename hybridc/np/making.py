@@ -78,6 +78,16 @@ def array(object: Any, dtype: Any = None, ctx: Context | None = None) -> Any:
     return as_numpy(placed(NDArray(made), ctx))
 
 
+def beside(x: Any, values: Any, dtype: Any) -> Any:
+    """Values that are known now, on the device of an array, or as constants of a symbol's trace."""
+    return array(values, dtype, device_of(x))
+
+
+def device_of(x: Any) -> Context | None:
+    """The device of an array; None of a symbol."""
+    return x.context if isinstance(x, NDArray) else None
+
+
 def _numbers_of(object: Any) -> Any:
     """Lists with the values of the arrays among their elements."""
     if isinstance(object, NDArray):

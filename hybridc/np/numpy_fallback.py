@@ -16,6 +16,7 @@ import numpy as onp
 
 from hybridc.array.dispatch import is_symbol
 from hybridc.array.ndarray import NDArray
+from hybridc.context import CPU, Context
 from hybridc.errors import MXNetError
 from hybridc.np.apply import into
 from hybridc.np.making import array
@@ -90,6 +91,14 @@ def ours(value: Any, double: bool = True) -> Any:
     return value
 
 
+def placed_at(place: Context, value: Any) -> Any:
+    """Arrays, also in lists and tuples, on a device."""
+    if isinstance(value, list | tuple):
+        parts = [placed_at(place, part) for part in value]
+        return parts if isinstance(value, list) else tuple(parts)
+    return value.as_in_ctx(place) if isinstance(value, NDArray) else value
+
+
 def _leaves(value: Any) -> Iterator[Any]:
     if isinstance(value, list | tuple):
         for part in value:
@@ -118,7 +127,9 @@ def on_copies(name: str, function: Any) -> Callable[..., Any]:
         result = function(*on_host(args), **on_host(kwargs))
         if isinstance(result, onp.generic):
             result = onp.asarray(result)
-        return into(ours(result, double), out)
+        made = ours(result, double)
+        place = next((v.context for v in leaves if isinstance(v, NDArray)), CPU)
+        return into(made if place == CPU else placed_at(place, made), out)
 
     apply.__name__ = apply.__qualname__ = name
     apply.__module__ = "hybridc.np"

@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as onp
 
+from hybridc.array.dispatch import is_symbol
 from hybridc.array.functions import function
 from hybridc.dialects.array.shape import normalize_axis
 from hybridc.dialects.numpy_rules import BOOL, INT64, common
+from hybridc.errors import MXNetError
 from hybridc.np.apply import cast, dtype_of, into, is_number, operand, reshaped
 from hybridc.np.by_element import maximum, minimum
-from hybridc.np.making import array, full_like
+from hybridc.np.making import array, beside, full_like
 from hybridc.np.reducing import given
 from hybridc.np.shaping import broadcast_to, ravel
 
@@ -107,7 +109,7 @@ def take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise", out
 
 def picked(a: Any, index: Any, axis: int) -> Any:
     """The slices along an axis at indices that are known now and not out of range: any trace can compile it."""
-    return function("take")(a, array(index, dtype=INT64), axis=axis, mode="clip")
+    return function("take")(a, beside(a, index, INT64), axis=axis, mode="clip")
 
 
 def take_along_axis(arr: Any, indices: Any, axis: int | None) -> Any:
@@ -120,9 +122,19 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None) -> Any:
 
 def nonzero(a: Any) -> Any:
     """The indices of the elements that are not 0, an array for each axis."""
+    values = _values("nonzero", a)
+    return tuple(beside(a, i, INT64) for i in onp.atleast_1d(values).nonzero())
+
+
+def _values(name: str, a: Any) -> Any:
+    """The values of an array, of which the number of results depends."""
     a = given(a)
-    values = a.asnumpy()  # how many there are depends on values
-    return tuple(array(i, dtype=onp.int64) for i in onp.atleast_1d(values).nonzero())
+    if is_symbol(a):
+        raise MXNetError(
+            f"mx.np.{name}: how many results there are depends on values, which a trace does not have; "
+            "use mx.np.where with three arguments, or leave this block unhybridized"
+        )
+    return a.asnumpy()
 
 
 def flatnonzero(a: Any) -> Any:
@@ -132,7 +144,7 @@ def flatnonzero(a: Any) -> Any:
 
 def argwhere(a: Any) -> Any:
     """The indices of the elements that are not 0, a row for each."""
-    return array(onp.argwhere(given(a).asnumpy()), dtype=onp.int64)
+    return beside(a, onp.argwhere(_values("argwhere", a)), INT64)
 
 
 def sort(
@@ -197,7 +209,7 @@ def _band(name: str, m: Any, inside: Callable[[int, int], Any]) -> Any:
         a = broadcast_to(a, (a.shape[0], a.shape[0]))
     if a.ndim < 2:
         raise ValueError(f"mx.np.{name}: array must have at least one dimension")
-    mask = array(inside(a.shape[-2], a.shape[-1]), dtype=onp.bool_)
+    mask = beside(a, inside(a.shape[-2], a.shape[-1]), onp.bool_)
     return function("where")(broadcast_to(mask, a.shape), a, function("zeros_like")(a))
 
 

@@ -134,6 +134,7 @@ def test_texts():
     assert repr(np.array(3)) == "array(3.)"
     assert repr(np.array([1, 2], dtype="int64")) == "array([1, 2], dtype=int64)"
     assert repr(np.array([1, 2]) > 1) == "array([False,  True])"
+    assert repr(np.array([1], ctx=mx.cpu(1))) == "array([1.])"
     assert str(np.array([1, 2])) == "[1. 2.]"
     assert f"{np.array(2.5):.2f} {np.array(7, dtype='int32'):3d} {np.array([1])}" == "2.50   7 [1.]"
     options = onp.get_printoptions()

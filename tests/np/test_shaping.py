@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as onp
 import pytest
 
+import hybridc as mx
 from hybridc import autograd, np
 from hybridc.errors import MXNetError
-from tests.np.array_agreement import check_compiled, check_eager, check_gradient
+from tests.np.array_agreement import arrays, check_compiled, check_eager, check_gradient, evaluated
 
 DIFFERENTIABLE = """
 np.reshape(x, (2, 6))
@@ -264,8 +265,6 @@ def test_a_quantile_of_nan_is_nan():
 
 
 def test_the_quantile_may_be_a_value_of_the_trace():
-    import hybridc as mx
-
     net = mx.gluon.nn.HybridLambda(lambda F, x, q: np.percentile(x, q, axis=0))
     net.hybridize()
     x, q = onp.random.rand(7, 3).astype("float32"), onp.array([10, 55], "float32")
@@ -302,13 +301,34 @@ def test_what_numpy_has_as_views_shares_memory(view):
     assert (x.grad == 2).reshape(-1)[-1]
 
 
-def test_numpys_own_functions_are_refused_in_traces():
-    import hybridc as mx
-
-    net = mx.gluon.nn.HybridLambda(lambda F, x: np.interp(x, x, x))
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        (lambda x: np.interp(x, x, x), r"mx\.np\.interp is NumPy's function, .* leave the block unhybridized"),
+        (lambda x: np.unique(x), r"mx\.np\.unique is NumPy's function"),
+        (lambda x: np.nonzero(x), r"mx\.np\.nonzero: how many results there are depends on values"),
+        (lambda x: np.argwhere(x), r"mx\.np\.argwhere: how many results"),
+        (lambda x: np.histogram(x), r"without range= it depends on values"),
+        (lambda x: np.insert(x, x, 1), r"mx\.np\.insert: the shape of the result depends on the indices"),
+        (lambda x: np.fill_diagonal(x, 1), r"use mx\.np\.where with eye"),
+    ],
+)
+def test_what_needs_values_is_refused_in_traces(run, message):
+    net = mx.gluon.nn.HybridLambda(lambda F, x: run(x))
     net.hybridize()
-    with pytest.raises(MXNetError, match=r"mx\.np\.interp is NumPy's function, .* leave the block unhybridized"):
-        net(np.ones(3))
+    with pytest.raises(MXNetError, match=message):
+        net(np.ones((3, 3)))
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["np.tril(x)", "np.pad(x, 1, 'edge')", "np.pad(x, 1, 'linear_ramp')", "np.percentile(x, [30, 40])", "x.T",
+     "np.einsum('ij,kj', x, x)", "np.cov(x)", "x[[0, 1]]", "np.insert(x, 0, 1)", "np.diff(x, prepend=0)",
+     "np.unique(x)", "np.nonzero(x)[0]", "np.polyval(x[0], x)", "x[x > 0]", "np.broadcast_to(x, (0, 3, 4))"],
+)  # fmt: skip
+def test_results_are_on_the_device_of_the_input(code):
+    x = arrays("x")["x"].as_in_ctx(mx.cpu(1))
+    assert evaluated(code, np, {"x": x})[0].ctx == mx.cpu(1)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError
 from hybridc.np.apply import cast, dtype_of, is_number, operand, reshaped
 from hybridc.np.by_element import not_equal, rint
-from hybridc.np.making import array, full
+from hybridc.np.making import array, beside, device_of, full
 from hybridc.np.reducing import given, max, mean, min
 from hybridc.np.selection import picked
 from hybridc.np.shaping import broadcast_to, concatenate, moveaxis, ravel, reshape
@@ -86,7 +86,7 @@ def resize(a: Any, new_shape: Any) -> Any:
     """As many elements as a shape has, from the start again where the array ends."""
     a = ravel(given(a))
     order = onp.resize(onp.arange(a.size), new_shape)
-    return picked(a, order, 0) if a.size else full(order.shape, 0, dtype_of(a))
+    return picked(a, order, 0) if a.size else full(order.shape, 0, dtype_of(a), ctx=device_of(a))
 
 
 # --- padding -----------------------------------------------------------------------------------------------------
@@ -154,12 +154,12 @@ def _border(a: Any, axis: int, width: int, mode: str, value: Any, length: int | 
     """One side of the border along an axis."""
     shape = (*a.shape[:axis], width, *a.shape[axis + 1 :])
     if mode == "constant":
-        return full(shape, value, dtype_of(a))
+        return full(shape, value, dtype_of(a), ctx=device_of(a))
     n = a.shape[axis]
     if mode == "linear_ramp":
         edge = picked(a, onp.array([n - 1 if end else 0]), axis)
         steps = onp.arange(1, width + 1) if end else onp.arange(width, 0, -1)
-        part = reshape(array(steps / onp.maximum(width, 1), "float32"), (width, *[1] * (a.ndim - axis - 1)))
+        part = reshape(beside(a, steps / onp.maximum(width, 1), "float32"), (width, *[1] * (a.ndim - axis - 1)))
         ramp = edge + (value - edge) * part
         return ramp if is_float(dtype_of(a)) else cast(ramp, a.dtype)
     length = n if length is None else onp.minimum(length, n).item()
@@ -199,7 +199,7 @@ def _end_of(a: Any, axis: int, part: Any) -> Any:
     if part is None:
         return None
     if is_number(part):
-        return full((*a.shape[:axis], 1, *a.shape[axis + 1 :]), part, dtype_of(a))
+        return full((*a.shape[:axis], 1, *a.shape[axis + 1 :]), part, dtype_of(a), ctx=device_of(a))
     part = operand(part)
     return part if part.ndim else broadcast_to(part, (*a.shape[:axis], 1, *a.shape[axis + 1 :]))
 

@@ -19,7 +19,7 @@ from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError
 from hybridc.np.apply import cast, dtype_of, into, is_number, operand, reshaped
 from hybridc.np.by_element import floor, isnan
-from hybridc.np.making import array, full
+from hybridc.np.making import beside, device_of, full
 from hybridc.np.numpy_fallback import on_copies
 from hybridc.np.reducing import axes_of, given
 from hybridc.np.reducing import sum as sum_of
@@ -121,7 +121,7 @@ def _at(ascending: Any, places: Any, interpolation: str) -> Any:
         return picked(ascending, high, -1)
     first, second = picked(ascending, low, -1), picked(ascending, high, -1)
     weight = (high != low) * 0.5 if interpolation == "midpoint" else places - low
-    return first + (second - first) * array(weight, ascending.dtype)
+    return first + (second - first) * beside(ascending, weight, ascending.dtype)
 
 
 def _at_traced(ascending: Any, places: Any, interpolation: str) -> Any:
@@ -168,7 +168,7 @@ def polyval(p: Any, x: Any) -> Any:
     if p.ndim != 1:
         raise ValueError(f"mx.np.polyval: coefficients have one dimension, got shape {p.shape}")
     p, x = promoted([p, given(x)])
-    y = full(x.shape, 0, dtype_of(x)) if not p.size else broadcast_to(p[0], x.shape)
+    y = full(x.shape, 0, dtype_of(x), ctx=device_of(x)) if not p.size else broadcast_to(p[0], x.shape)
     for i in [*onp.arange(1, p.size)]:
         y = y * x + p[int(i)]
     return y
