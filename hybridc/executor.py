@@ -9,6 +9,7 @@ import numpy as np
 
 from hybridc import autograd
 from hybridc.array.ndarray import NDArray, at, plain
+from hybridc.array.numpy_array import as_default, legacy
 from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.stages import Traced
 from hybridc.context import Context, check_device
@@ -71,13 +72,15 @@ class Executor:
             shapes = Shapes(symbol.entries, {n: x.shape for n, x in arrays.items()}, "bind", exact=True)
             dtypes = Types(symbol.entries, self._dtypes, what="bind")
             results = [(shapes.get(e), dtypes.get(e)) for e in symbol.entries]
-        self.outputs = [
-            at(
-                _device(node, ctx, self._groups),
-                NDArray(np.zeros(shape or (), _FLOAT32 if dtype is None else dtype)),
-            )
-            for (node, _), (shape, dtype) in zip(symbol.entries, results, strict=True)
-        ]
+        self.outputs: list[NDArray] = as_default(
+            [
+                at(
+                    _device(node, ctx, self._groups),
+                    NDArray(np.zeros(shape or (), _FLOAT32 if dtype is None else dtype)),
+                )
+                for (node, _), (shape, dtype) in zip(symbol.entries, results, strict=True)
+            ]
+        )
 
     # --- what it holds -------------------------------------------------------------------------------------
 
@@ -205,7 +208,7 @@ class Executor:
         """Run it by one native call, if it can be."""
         if compiled.at_once is None or "key" in compiled.trace.roles:
             return False
-        arrays = [plain(x) for x in (*self.arg_arrays, *self.aux_arrays)]
+        arrays = [plain(legacy(x)) for x in (*self.arg_arrays, *self.aux_arrays)]
         results = compiled.at_once(*[arrays[self._places[leaf.name]] for leaf in compiled.trace.leaves])
         if results is None:
             return False

@@ -75,8 +75,11 @@ def has_function(name: str) -> bool:
 def of_mxnet(name: str) -> type[Operator] | None:
     """The operator that MXNet calls so: by a function's name, or as ``_contrib_quadratic`` is contrib.quadratic.
 
-    ``_sparse_dot`` is MXNet's second name of ``dot``.
+    ``_sparse_dot`` is MXNet's second name of ``dot``, ``_npx_relu`` of ``relu``, ``_npx__image_crop`` of
+    ``_image_crop``.
     """
+    if name.startswith("_npx_"):
+        return of_mxnet(name.removeprefix("_npx_"))
     if has_function(name):
         return FUNCTIONS[name]
     found = next((cls for cls in OPERATORS.values() if name in (cls.nnvm_name(), *_aliases(cls))), None)

@@ -24,6 +24,7 @@ from hybridc.array.autocast import AUTOCAST
 from hybridc.array.dispatch import invoke
 from hybridc.array.functions import function
 from hybridc.array.ndarray import NDArray
+from hybridc.array.numpy_array import as_default, is_numpy
 from hybridc.dialects import operator_registry
 from hybridc.dialects.operator import Operator
 from hybridc.errors import (
@@ -34,6 +35,7 @@ from hybridc.errors import (
     UnknownShapeError,
     UnsupportedError,
 )
+from hybridc.ground.hooks import HOOKS
 from hybridc.ground.location import Location, user_location
 from hybridc.ground.state import STATE
 from hybridc.ground.whole_files import write_whole
@@ -95,7 +97,7 @@ class Composer(threading.local):
 
     def parameter(self, parameter: Any) -> Any:
         """The variable that stands for a gluon Parameter."""
-        return parameter.var()
+        return as_default(parameter.var())
 
     # --- nodes ---------------------------------------------------------------------------------------------
 
@@ -143,7 +145,8 @@ class Composer(threading.local):
         if AUTOCAST.rules and not STATE.in_rule:
             entries = cast_entries(op, entries, AUTOCAST)
         node = SymbolNode(op, label, entries, attrs, location, own)
-        return ComposedSymbol([(node, i) for i in range(node.num_outputs())])
+        kind: Any = next((v.__class__ for v in inputs if is_numpy(v)), ComposedSymbol)
+        return kind([(node, i) for i in range(node.num_outputs())])
 
     def _entry(self, op: Operator, key: str, value: Any, location: Location) -> Entry:
         if isinstance(value, ComposedSymbol):
@@ -239,6 +242,10 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
 
     def __init__(self, entries: Sequence[Entry] | None) -> None:
         self.entries = list(entries or ())
+
+    def as_np_ndarray(self) -> Any:
+        """The same results, which stand for arrays of ``mx.np``."""
+        return HOOKS.symbols().NumpyComposedSymbol(self.entries)
 
     @staticmethod
     def choose(condition: Any, x: Any, y: Any, out: Any) -> Any:
