@@ -14,13 +14,13 @@ import numpy as onp
 from hybridc.array.dispatch import is_symbol
 from hybridc.array.functions import function
 from hybridc.dialects.array.shape import normalize_axis
-from hybridc.dialects.numpy_rules import BOOL, INT64, common
+from hybridc.dialects.numpy_rules import BOOL, INT32, INT64, common
 from hybridc.errors import MXNetError
 from hybridc.np.apply import cast, dtype_of, into, is_number, operand, reshaped
-from hybridc.np.by_element import maximum, minimum
-from hybridc.np.making import array, beside, full_like
+from hybridc.np.by_element import greater_equal, less_equal, maximum, minimum
+from hybridc.np.making import arange, array, beside, device_of, full_like
 from hybridc.np.reducing import given
-from hybridc.np.shaping import broadcast_to, ravel
+from hybridc.np.shaping import broadcast_to, ravel, reshape
 
 __all__ = [
     "argsort",
@@ -96,9 +96,8 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None) -> Any:
 
 def take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise", out: Any = None) -> Any:
     """The elements, or slices along an axis, at indices."""
-    a, indices = given(a), operand(indices)
-    if is_number(indices):
-        indices = array(indices, dtype=onp.int64)
+    a = given(a)
+    indices = beside(a, indices, INT64) if is_number(indices) or isinstance(indices, list | tuple) else operand(indices)
     if axis is None:
         a, axis = ravel(a), 0
     axis = normalize_axis("take", axis, a.ndim, "axis has")
@@ -202,28 +201,32 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     return function("diag")(a, k=offset, axis1=axis1, axis2=axis2)
 
 
-def _band(name: str, m: Any, inside: Callable[[int, int], Any]) -> Any:
+def _band(name: str, m: Any, inside: Callable[[Any], Any]) -> Any:
     """A matrix with 0 outside of a band; a row of one dimension is each row of a square matrix, as in NumPy."""
     a = given(m)
     if a.ndim == 1:
         a = broadcast_to(a, (a.shape[0], a.shape[0]))
     if a.ndim < 2:
         raise ValueError(f"mx.np.{name}: array must have at least one dimension")
-    mask = beside(a, inside(a.shape[-2], a.shape[-1]), onp.bool_)
+    mask = inside(_diagonals(a.shape[-2], a.shape[-1], device_of(a)))
     return function("where")(broadcast_to(mask, a.shape), a, function("zeros_like")(a))
+
+
+def _diagonals(rows: int, columns: int, ctx: Any) -> Any:
+    """Which diagonal of a matrix each element is on; those above the main one count up."""
+    return arange(columns, dtype=INT32, ctx=ctx) - reshape(arange(rows, dtype=INT32, ctx=ctx), (rows, 1))
 
 
 def tril(m: Any, k: int = 0) -> Any:
     """The elements on and below the k-th diagonal, 0 above it."""
-    return _band("tril", m, lambda rows, columns: onp.tri(rows, columns, k, onp.bool_))
+    return _band("tril", m, lambda diagonal: less_equal(diagonal, k))
 
 
 def triu(m: Any, k: int = 0) -> Any:
     """The elements on and above the k-th diagonal, 0 below it."""
-    return _band("triu", m, lambda rows, columns: ~onp.tri(rows, columns, k - 1, onp.bool_))
+    return _band("triu", m, lambda diagonal: greater_equal(diagonal, k))
 
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None, ctx: Any = None) -> Any:
     """1 on and below the k-th diagonal, 0 above it."""
-    made = array(onp.tri(N, M, k), dtype="float32" if dtype is None else dtype)
-    return made if ctx is None else made.as_in_ctx(ctx)
+    return cast(less_equal(_diagonals(N, N if M is None else M, ctx), k), "float32" if dtype is None else dtype)

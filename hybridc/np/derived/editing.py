@@ -51,7 +51,7 @@ def host_index(name: str, obj: Any) -> Any:
 def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     """The array with values before the given indices along an axis, or of the flattened array."""
     a = given(arr)
-    added = given(values)
+    added = beside(a, values, dtype_of(a)) if is_number(values) or isinstance(values, list | tuple) else operand(values)
     added = cast(added, dtype_of(a)) if added.dtype != a.dtype else added
     if axis is None:
         a, axis = ravel(a), 0

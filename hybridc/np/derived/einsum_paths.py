@@ -24,17 +24,13 @@ __all__ = ["einsum"]
 Labels = tuple[Any, ...]
 
 
-def einsum(*operands: Any, **kwargs: Any) -> Any:
+def einsum(subscripts: Any, *operands: Any, optimize: Any = False, out: Any = None) -> Any:
     """The sum of products over the labels of axes that ``subscripts`` names: ``einsum("ij,jk->ik", a, b)``.
 
     With more than two operands, ``optimize`` says which pairs are contracted first: by NumPy's greedy search unless
     it is a path of ``numpy.einsum_path``.
     """
-    out = kwargs.pop("out", None)
-    optimize = kwargs.pop("optimize", False)
-    if kwargs:
-        raise TypeError(f"Did not understand the following kwargs: {sorted(kwargs)}")
-    terms, result, arrays = _parsed(operands)
+    terms, result, arrays = _parsed((subscripts, *operands))
     arrays = promoted(arrays)
     is_bool = dtype_of(arrays[0]) == BOOL
     if is_bool:
@@ -64,8 +60,6 @@ def einsum(*operands: Any, **kwargs: Any) -> Any:
 
 def _parsed(operands: Sequence[Any]) -> tuple[list[Labels], Labels | None, list[Any]]:
     """The labels of each operand, those of the result if they are named, and the operands."""
-    if not operands:
-        raise ValueError("must specify the einstein sum subscripts string and at least one operand")
     first, *rest = operands
     if not isinstance(first, str):  # einsum(a, [0, 1], b, [1, 2], [0, 2])
         result = tuple(operands[-1]) if len(operands) % 2 else None
