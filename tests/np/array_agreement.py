@@ -108,6 +108,23 @@ def check_compiled(codes):
         assert_agree([next(results) for _ in range(count)], reference_of(code), code)
 
 
+def check_composed(codes):
+    """Composed of symbols without shapes, and evaluated in one graph."""
+    named = arrays(" ".join(sorted({name for code in codes for name in inputs_of(code)})))
+    references = [reference_of(code) for code in codes]
+    with mx.util.np_shape(True), mx.util.np_array(True):
+        symbols = {name: mx.sym.var(name).as_np_ndarray() for name in named}
+        results = [evaluated(code, mx.sym.np, symbols) for code in codes]
+        results = [
+            list(found[0]) if len(found) < len(reference) else found
+            for found, reference in zip(results, references, strict=True)
+        ]
+        group = mx.sym.Group([y for found in results for y in found])
+        made = iter(group.eval(ctx=mx.cpu(), **{name: named[name] for name in group.list_inputs()}))
+    for code, reference in zip(codes, references, strict=True):
+        assert_agree([next(made).as_np_ndarray() for _ in reference], reference, code)
+
+
 def check_gradient(code):
     """The gradient of a weighted sum agrees with finite differences of NumPy's function."""
     values = arrays(code, "float64")

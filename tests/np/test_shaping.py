@@ -8,7 +8,7 @@ import pytest
 import hybridc as mx
 from hybridc import autograd, np
 from hybridc.errors import MXNetError
-from tests.np.array_agreement import arrays, check_compiled, check_eager, check_gradient, evaluated
+from tests.np.array_agreement import arrays, check_compiled, check_composed, check_eager, check_gradient, evaluated
 
 DIFFERENTIABLE = """
 np.reshape(x, (2, 6))
@@ -239,6 +239,11 @@ def test_gradient(code):
 @pytest.mark.parametrize("part", range(4))
 def test_compiled(part):
     check_compiled([*DIFFERENTIABLE, *NO_GRADIENT][part::4])
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_composed(part):
+    check_composed([*DIFFERENTIABLE, *NO_GRADIENT][part::4])
 
 
 def test_trapz():

@@ -6,7 +6,7 @@ import numpy as onp
 import pytest
 
 from hybridc import autograd, np
-from tests.np.array_agreement import check_compiled, check_eager, check_gradient
+from tests.np.array_agreement import check_compiled, check_composed, check_eager, check_gradient
 
 DIFFERENTIABLE = """
 np.dot(x, y)
@@ -105,6 +105,11 @@ def test_gradient(code):
 @pytest.mark.parametrize("part", range(3))
 def test_compiled(part):
     check_compiled([*DIFFERENTIABLE, *NO_GRADIENT][part::3])
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_composed(part):
+    check_composed([*DIFFERENTIABLE, *NO_GRADIENT][part::3])
 
 
 def test_many_true_elements_do_not_wrap():

@@ -146,7 +146,7 @@ def _path(terms: list[Labels], result: Labels, sizes: dict[Any, int], optimize: 
     for term in terms:
         labels = list(dict.fromkeys(term))
         args += [onp.broadcast_to(onp.float32(0), [sizes[label] for label in labels]), [number[x] for x in labels]]
-    how = optimize if not isinstance(optimize, bool) else "greedy"
+    how = "greedy" if isinstance(optimize, bool) else list(optimize) if isinstance(optimize, tuple) else optimize
     found = onp.einsum_path(*args, [number[label] for label in result], optimize=how)[0]
     return [tuple(int(i) for i in step) for step in found[1:]]
 
