@@ -12,11 +12,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from hybridc.array.ndarray import NDArray, NumberedNDArray
-from hybridc.context import CPU, Context
+from hybridc.context import Context
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.state import STATE
 
@@ -63,9 +62,12 @@ class ndarray(NumpyMethods, NDArray):
 
     def __repr__(self) -> str:
         text = repr(self.asnumpy())
-        if self._data.dtype == np.float32:  # the default dtype
-            text = text.replace(", dtype=float32", "").replace(",\n      dtype=float32", "")
-        return text if self.context == CPU else f"{text[:-1]}, ctx={self.context})"
+        cut = text.rfind("dtype=")
+        if cut >= 0:
+            text = text[: text.rindex(",", 0, cut)] + ")"
+        if self._data.dtype.name not in ("float32", "bool"):  # the dtypes of numbers and comparisons
+            text = f"{text[:-1]}, dtype={self._data.dtype})"
+        return text if self.context.device_type != "gpu" else f"{text[:-1]}, ctx={self.context})"
 
     def __str__(self) -> str:
         return str(self.asnumpy())
@@ -90,6 +92,15 @@ class ndarray(NumpyMethods, NDArray):
             raise TypeError("iteration over a 0-d array")
         for i in range(len(self)):
             yield self[i]
+
+    def __contains__(self, value: Any) -> bool:
+        """Whether an element equals the value."""
+        # COMPAT(mxnet): MXNet compares rows, which only those of one element are equal or not.
+        return bool((self == value).any())
+
+    def __array_namespace__(self, api_version: str | None = None) -> Any:
+        """``mx.np``, for libraries that take arrays of any kind."""
+        return HOOKS.np()
 
     def __complex__(self) -> complex:
         return complex(self.item())

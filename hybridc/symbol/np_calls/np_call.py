@@ -219,13 +219,23 @@ def hashable(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
+_PAIRS_OF_INDICES = frozenset(
+    ["diag_indices", "diag_indices_from", "tril_indices", "tril_indices_from", "triu_indices", "triu_indices_from"]
+)
+
+
 def results_of(name: str, args: Sequence[Any], keywords: Mapping[str, Any]) -> int:
     """How many results a call has."""
     plain = name.rpartition(".")[2]
     if plain in ("split", "array_split", "hsplit", "vsplit", "dsplit"):
         cuts = keywords["indices_or_sections"] if "indices_or_sections" in keywords else args[1]
         return cuts if isinstance(cuts, int) else len(cuts) + 1
-    if plain in ("broadcast_arrays", "meshgrid", "atleast_1d", "atleast_2d", "atleast_3d"):
+    if plain == "unravel_index":
+        shape = keywords["shape"] if "shape" in keywords else args[1]
+        return 1 if isinstance(shape, int) else len(shape)
+    if plain in _PAIRS_OF_INDICES:  # of matrices
+        return 2
+    if plain in ("ix_", "broadcast_arrays", "meshgrid", "atleast_1d", "atleast_2d", "atleast_3d"):
         return len(args)
     if plain == "unique":
         return 1 + sum(bool(keywords.get(f"return_{what}")) for what in ("index", "inverse", "counts"))
