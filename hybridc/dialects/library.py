@@ -45,6 +45,8 @@ operator_registry.LATE_MODULES += [
     "hybridc.dialects.control.rnn",
     "hybridc.dialects.control.collectives",
     "hybridc.dialects.math.linear_maps",
+    "hybridc.dialects.elements.numpy_binary",
+    "hybridc.dialects.elements.bits",
     "hybridc.dialects.updates.descent_updates",
     "hybridc.dialects.updates.adaptive_updates",
     "hybridc.dialects.updates.adamw_updates",
