@@ -9,6 +9,7 @@ import math
 import numbers
 from typing import TYPE_CHECKING, Any, Unpack
 
+from hybridc.array.numpy_array import is_numpy
 from hybridc.errors import CheckError
 from hybridc.gluon.block import HybridBlock
 from hybridc.gluon.naming import BlockOptions
@@ -336,7 +337,7 @@ class PoissonNLLLoss(Loss):
         self._compute_full = compute_full
 
     def hybrid_forward(self, F: Any, pred: Any, target: Any, sample_weight: Any = None, epsilon: float = 1e-08) -> Any:
-        """The loss of all samples, shape (1,)."""
+        """The loss of all samples, of shape (1,), or () of arrays of ``mx.np``."""
         target = _reshape_like(F, target, pred)
         if self._from_logits:
             loss = F.exp(pred) - target * pred
@@ -347,7 +348,8 @@ class PoissonNLLLoss(Loss):
             large = F.broadcast_maximum(target, 1.0)
             stirling = large * F.log(large) - large + 0.5 * F.log(2 * math.pi * large)
             loss = loss + stirling * (target > 1)
-        return F.mean(_apply_weighting(F, loss, self._weight, sample_weight))
+        loss = _apply_weighting(F, loss, self._weight, sample_weight)
+        return F.np.mean(loss) if is_numpy(loss) else F.mean(loss)
 
 
 class CosineEmbeddingLoss(Loss):

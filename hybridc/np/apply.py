@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as onp
 
-from hybridc.array.dispatch import explain, invoke
+from hybridc.array.dispatch import explain, invoke, is_symbol
 from hybridc.array.functions import function
 from hybridc.array.ndarray import NDArray
 from hybridc.array.numpy_array import as_numpy, ndarray
@@ -42,7 +42,7 @@ def is_number(x: Any) -> bool:
 
 def operand(x: Any) -> Any:
     """An input of a function: arrays of ``mx.nd`` and NumPy, and lists, as arrays of ``mx.np``; numbers as they are."""
-    if isinstance(x, NUMBERS) or hasattr(x, "trace"):
+    if isinstance(x, NUMBERS) or is_symbol(x):
         return x
     if isinstance(x, NDArray):
         return as_numpy(x)

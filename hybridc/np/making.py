@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as onp
 
-from hybridc.array.dispatch import placed
+from hybridc.array.dispatch import is_symbol, placed
 from hybridc.array.functions import function
 from hybridc.array.ndarray import NDArray
 from hybridc.array.numpy_array import as_numpy, ndarray
@@ -62,7 +62,7 @@ def _made(name: str, ctx: Any, *args: Any, **attrs: Any) -> Any:
 def array(object: Any, dtype: Any = None, ctx: Context | None = None) -> Any:
     """A copy of an array, or of numbers in lists: of arrays in their dtype, of numbers in float32."""
     check_device(ctx)
-    if hasattr(object, "trace"):
+    if is_symbol(object):
         return object.as_np_ndarray() if dtype is None else cast(object.as_np_ndarray(), dtype)
     if isinstance(object, NDArray):
         made = as_numpy(object).astype(object.dtype if dtype is None else dtype)

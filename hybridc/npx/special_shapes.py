@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hybridc.array.dispatch import is_symbol
 from hybridc.np.reducing import all as all_of
 from hybridc.np.reducing import given
 from hybridc.np.selection import nonzero as indices_of
@@ -23,7 +24,7 @@ def nonzero(a: Any) -> Any:
 def constraint_check(x: Any, msg: str = "Constraint violated.") -> Any:
     """True if all elements are not 0; else a ValueError with the message."""
     result = all_of(x)
-    if not hasattr(result, "trace") and not bool(result):
+    if not is_symbol(result) and not bool(result):
         raise ValueError(msg)
     return result
 
