@@ -144,7 +144,7 @@ LAYERS_AND_OPERATORS = {
 # Files whose names are MXNet's, such as ``mx.op`` and ``mx.nd.op``, ``gluon.rnn.rnn_cell`` and that in contrib, or
 # Python's.
 MODULES_OF_MXNET = {"__init__.py", "__main__.py", "base.py", "io.py", "op.py", "random.py", "rnn.py", "rnn_cell.py"}
-MODULES_OF_MXNET |= {"contrib.py", "sampler.py", "sparse.py", "utils.py"}
+MODULES_OF_MXNET |= {"contrib.py", "linalg.py", "sampler.py", "sparse.py", "utils.py"}
 # Of mx.contrib.
 MODULES_OF_MXNET |= {"autograd.py", "ndarray.py"}
 # Folders whose names are MXNet's, or whose files have one idea each that nothing groups better.

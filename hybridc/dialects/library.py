@@ -24,8 +24,10 @@ from hybridc.dialects.control import rnn as rnn
 from hybridc.dialects.math import affine_contraction as affine_contraction
 from hybridc.dialects.math import contraction as contraction
 from hybridc.dialects.math import elementwise as elementwise
+from hybridc.dialects.math import linalg_equations as linalg_equations
 from hybridc.dialects.math import linalg_factors as linalg_factors
 from hybridc.dialects.math import linalg_ops as linalg_ops
+from hybridc.dialects.math import linalg_spectra as linalg_spectra
 from hybridc.dialects.math import linalg_triangles as linalg_triangles
 from hybridc.dialects.math import linear_maps as linear_maps
 from hybridc.dialects.math import random_choice as random_choice
