@@ -177,6 +177,26 @@ def test_all_losses_are_in_the_table():
     assert classes - {type(make()) for make, _ in LOSSES.values()} - {gluon.loss._MarginLoss} == set()
 
 
+OF_INTEGERS = {
+    "L2Loss": (0, 3), "L1Loss": (0, 3), "HuberLoss": (0, 3), "SigmoidBCELoss": (0, 2), "SoftmaxCELoss": (0, 3),
+    "KLDivLoss": (0, 3), "HingeLoss": (-1, 2), "SquaredHingeLoss": (-1, 2), "LogisticLoss": (-1, 2),
+    "PoissonNLLLoss": (0, 5),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_INTEGERS)
+def test_losses_of_integers(name):
+    loss = getattr(gluon.loss, name)(**({"compute_full": True} if name == "PoissonNLLLoss" else {}))
+    pred = np.array(data(4, 3))
+    labels = onp.random.default_rng(3).integers(*OF_INTEGERS[name], (4,) if "Softmax" in name else (4, 3))
+    weights = onp.array([[1], [0], [2], [1]])
+    wanted = loss(pred, np.array(labels.astype("float32")), np.array(weights.astype("float32")))
+    for dtype in ("int32", "int64", "int8"):
+        found = loss(pred, np.array(labels.astype(dtype)), np.array(weights.astype(dtype)))
+        assert found.dtype == onp.float32
+        onp.testing.assert_allclose(found.asnumpy(), wanted.asnumpy(), rtol=1e-5)
+
+
 def _unrolled(cell, x):
     cell.reset()
     return cell.unroll(3, x, layout="NTC", merge_outputs=True)
