@@ -386,3 +386,68 @@ def test_split_and_clip():
 def test_test_utils():
     mx.test_utils.assert_almost_equal(np.ones((2,)), onp.ones(2))
     assert mx.test_utils.same(np.ones((2,)), np.ones((2,)))
+
+
+class Cubed(mx.operator.CustomOp):
+    """x³, of arrays of the class that is the default."""
+
+    def forward(self, is_train, req, in_data, out_data, aux):
+        self.assign(out_data[0], req[0], np.power(in_data[0], 3))
+
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        assert type(out_grad[0]) is type(in_data[0]) is np.ndarray
+        self.assign(in_grad[0], req[0], 3 * out_grad[0] * in_data[0] ** 2)
+
+
+@mx.operator.register("np_cubed")
+class CubedProp(mx.operator.CustomOpProp):
+    def create_operator(self, ctx, shapes, dtypes):
+        return Cubed()
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_custom_operators(hybridize):
+    class Net(gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return F.Custom(x, op_type="np_cubed") + 1
+
+    net = Net()
+    if hybridize:
+        net.hybridize()
+    x = np.array([1.0, 2.0])
+    x.attach_grad()
+    with autograd.record():
+        y = net(x)
+    y.backward()
+    assert type(y) is np.ndarray
+    assert y.tolist() == [2, 9]
+    assert x.grad.tolist() == [3, 12]
+
+
+def test_data_parallel_training():
+    contexts = [mx.cpu(0), mx.cpu(1)]
+    net = nn.Dense(1, in_units=3)
+    net.initialize(ctx=contexts)
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+    parts = gluon.utils.split_and_load(data(4, 3), contexts)
+    with autograd.record():
+        losses = [net(x).sum() for x in parts]
+    autograd.backward(losses)
+    trainer.step(4)
+    first, second = net.weight.list_data()
+    assert isinstance(second, np.ndarray)
+    assert second.context == mx.cpu(1)
+    onp.testing.assert_array_equal(first.asnumpy(), second.asnumpy())
+
+
+def test_export_and_import(tmp_path):
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(2, 3), nn.BatchNorm(), nn.Activation("relu"), nn.Dense(3))
+    net.initialize()
+    net.hybridize()
+    x = np.array(data(2, 1, 5, 5))
+    wanted = net(x)
+    net.export(str(tmp_path / "net"))
+    other = gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), ["data"], str(tmp_path / "net-0000.params"))
+    assert type(other(x)) is np.ndarray
+    onp.testing.assert_allclose(other(x).asnumpy(), wanted.asnumpy(), rtol=1e-5, atol=1e-6)
