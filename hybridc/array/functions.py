@@ -39,7 +39,7 @@ operator_registry.LISTENERS.append(_forget)
 def function(name: str) -> Callable[..., Any]:
     """The function of the operator that is called ``name`` (an alias will do)."""
     if name not in _BUILT:
-        cls = operator_registry.FUNCTIONS[name]
+        cls = operator_registry.of_function(name)
         _BUILT[name] = cls.function() or _build(name, cls)
     return _BUILT[name]
 

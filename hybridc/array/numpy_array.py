@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.array.ndarray import NDArray, NumberedNDArray
-from hybridc.context import CPU
+from hybridc.context import CPU, Context
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.state import STATE
 
@@ -56,10 +56,10 @@ class ndarray(NumpyMethods, NDArray):
         """An array of ``mx.nd`` on the same memory, which autograd knows as the same."""
         return legacy(self)
 
-    def copyto(self, other: Any) -> Any:
+    def copyto(self, other: NDArray | Context) -> NDArray:
         """Copy the values into another array, or to a device."""
-        y = super().copyto(other)
-        return as_numpy(y) if y is not other else y
+        copied = super().copyto(other)
+        return as_numpy(copied) if isinstance(other, Context) else copied
 
     def __repr__(self) -> str:
         text = repr(self.asnumpy())
@@ -84,10 +84,6 @@ class ndarray(NumpyMethods, NDArray):
     def item(self, *args: Any) -> Any:
         """An element as a Python number: the only one, or that at an index."""
         return self._numbers().item(*args)
-
-    def asscalar(self) -> Any:
-        """The value of an array of one element."""
-        return NDArray.asscalar(self)
 
     def __iter__(self) -> Any:
         if not self._data.ndim:

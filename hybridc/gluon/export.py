@@ -9,6 +9,7 @@ from typing import Any
 
 from hybridc import name as naming
 from hybridc.array.ndarray import NDArray
+from hybridc.array.numpy_array import as_numpy, is_numpy
 from hybridc.errors import AttributeValueError, MXNetError
 from hybridc.gluon.hybridize.call_samples import ArraySample
 from hybridc.ground.hooks import HOOKS
@@ -163,7 +164,10 @@ def _inputs(count: int) -> list[str]:
 
 def _composed(block: Any, trace: Trace, structure: Any) -> ComposedSymbol | None:
     """The block called on variables, which names the nodes as MXNet does; None if its forward cannot be."""
-    variables = [var(name) for name in _inputs(trace.roles.count("data"))]
+    leaves = [s for s, role in zip(trace.leaves, trace.roles, strict=True) if role == "data"]
+    variables = [
+        as_numpy(var(name)) if is_numpy(s) else var(name) for name, s in zip(_inputs(len(leaves)), leaves, strict=True)
+    ]
     args = regroup(variables, structure)
     training, STATE.training = STATE.training, trace.training
     try:

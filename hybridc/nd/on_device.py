@@ -18,6 +18,7 @@ from hybridc.array import indexing
 from hybridc.array.dispatch import as_ndarray, before, check_out, explain, in_context, own, record, write_out
 from hybridc.array.functions import function
 from hybridc.array.ndarray import NDArray, wrap
+from hybridc.array.numpy_array import NUMPY_CLASSES, as_numpy, ndarray
 from hybridc.compile.stages import Traced
 from hybridc.context import Context
 from hybridc.dialects.checked import evaluated
@@ -139,9 +140,26 @@ class DeviceNDArray(NDArray):
         return _restored, (self.asnumpy(), self.context.device_id)
 
 
-def _restored(values: Any, index: int) -> NDArray:
+class DeviceNumpyArray(ndarray, DeviceNDArray):
+    """An array of ``mx.np`` whose buffer is a device's."""
+
+    __slots__ = ()
+
+    def item(self, *args: Any) -> Any:
+        """An element as a Python number: the only one, or that at an index."""
+        return self.asnumpy().item(*args)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.asnumpy(), self.context.device_id, True)
+
+
+NUMPY_CLASSES[DeviceNDArray] = DeviceNumpyArray
+
+
+def _restored(values: Any, index: int, numpy: bool = False) -> NDArray:
     """An array that was pickled."""
-    return to_device(values, index)
+    made = to_device(values, index)
+    return as_numpy(made) if numpy else made
 
 
 def to_device(values: npt.NDArray[Any], index: int) -> NDArray:

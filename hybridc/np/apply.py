@@ -23,7 +23,7 @@ from hybridc.array.ndarray import NDArray
 from hybridc.array.numpy_array import as_numpy, ndarray
 from hybridc.dialects.numpy_rules import BOOL, INT32, INT64, NumpyRule
 from hybridc.dialects.operator import Operator
-from hybridc.dialects.operator_registry import FUNCTIONS
+from hybridc.dialects.operator_registry import of_function
 from hybridc.dtypes import FLOAT16, FLOAT32, FLOAT64
 from hybridc.errors import ArgumentTypeError
 from hybridc.ground.events import RECORDER
@@ -85,7 +85,7 @@ def applied(op: Operator, inputs: Sequence[Any], out: Any = None, rule: NumpyRul
 
 def call(name: str, *inputs: Any, out: Any = None, **attrs: Any) -> Any:
     """The operator that is called ``name``, with its attributes, by :func:`applied`."""
-    return applied(FUNCTIONS[name].bind(**attrs), inputs, out)
+    return applied(of_function(name).bind(**attrs), inputs, out)
 
 
 def _native(cls: type[Operator], ufunc: Any) -> tuple[Any, frozenset[Any]]:
@@ -99,7 +99,7 @@ def _native(cls: type[Operator], ufunc: Any) -> tuple[Any, frozenset[Any]]:
 
 def unary(name: str, operator: str, ufunc: Any, doc: str) -> Callable[..., Any]:
     """The function ``mx.np.<name>`` of one array, which is an operator; of a number it is NumPy's ``ufunc``."""
-    op = FUNCTIONS[operator].bind()
+    op = of_function(operator).bind()
     eager, dtypes = _native(type(op), ufunc)
 
     def apply(x: Any, out: Any = None, **kwargs: Any) -> Any:
@@ -122,7 +122,7 @@ def unary(name: str, operator: str, ufunc: Any, doc: str) -> Callable[..., Any]:
 
 def binary(name: str, operator: str, ufunc: Any, doc: str) -> Callable[..., Any]:
     """The function ``mx.np.<name>`` of two arrays that broadcast; of two numbers it is NumPy's ``ufunc``."""
-    op = FUNCTIONS[operator].bind()
+    op = of_function(operator).bind()
     eager, dtypes = _native(type(op), ufunc)
     numbers = dtypes & _FLOATS
 

@@ -98,13 +98,19 @@ def _of_operator(name: str) -> Callable[..., Any]:
     return call
 
 
-def __getattr__(name: str) -> Any:
+def operator_name(name: str) -> str | None:
+    """The operator of ``mx.nd`` that is called ``name`` here, or None."""
     operator = _NAMES.get(name, name)
-    if not name.startswith("_") and operator_registry.has_function(operator):
+    return operator if not name.startswith("_") and operator_registry.has_function(operator) else None
+
+
+def __getattr__(name: str) -> Any:
+    operator = operator_name(name)
+    if operator is not None:
         made = globals()[name] = _of_operator(operator)
         return made
     raise _absent("mx.npx", name, "operator", __dir__())
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_NAMES, *(n for n in operator_registry.FUNCTIONS if n.isidentifier() and n[0] != "_")})
+    return sorted({*__all__, *_NAMES, *(n for n in operator_registry.functions() if n.isidentifier() and n[0] != "_")})

@@ -9,17 +9,23 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import hybridc.image as images
 from hybridc import nd
 from hybridc.array.numpy_array import as_numpy
 from hybridc.ground.absent import absent as _absent
 
 
+def _images() -> Any:
+    """``mx.image``, which is imported when it is first used."""
+    from hybridc import image
+
+    return image
+
+
 def __getattr__(name: str) -> Any:
-    if name.startswith("_") or name in ("np", "nd", "annotations"):
+    if name.startswith("_") or name in ("np", "nd"):
         raise _absent("mx.npx.image", name, "function", __dir__())
-    if name in dir(images):
-        return getattr(images, name)
+    if name in dir(_images()):
+        return getattr(_images(), name)
     if name not in dir(nd.image):
         raise _absent("mx.npx.image", name, "operator", __dir__())
     apply = getattr(nd.image, name)
@@ -33,4 +39,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*dir(images), *dir(nd.image)})
+    return sorted({*dir(_images()), *dir(nd.image)})

@@ -15,6 +15,9 @@ from hybridc.ground.absent import absent as _absent
 from hybridc.symbol import sparse
 from hybridc.symbol.cached_op import CachedOp as CachedOp
 from hybridc.symbol.composed import ComposedSymbol, load, load_json
+from hybridc.symbol.np_calls.np_call_symbols import NpxNamespace as _NpxNamespace
+from hybridc.symbol.np_calls.np_call_symbols import NumpyComposedSymbol as NumpyComposedSymbol
+from hybridc.symbol.np_calls.np_call_symbols import NumpyNamespace as _NumpyNamespace
 from hybridc.symbol.symbol_namespace import Namespace as _Namespace
 from hybridc.symbol.symbol_namespace import function as _function
 from hybridc.symbol.variables import Group, Variable, var
@@ -33,7 +36,8 @@ if not TYPE_CHECKING:  # what there is not is an error of the type checker
 
     def __getattr__(name: str) -> Any:
         if name in ("np", "npx"):  # a block's F.np
-            return getattr(_nd, name)
+            made = globals()[name] = _NpxNamespace() if name == "npx" else _NumpyNamespace(_nd.np)
+            return made
         found = None if name in _ARRAYS_ONLY else getattr(_nd, name, None)
         if found is None or name.startswith("__"):
             raise _absent("mx.sym", name, "operator", __dir__())

@@ -17,6 +17,7 @@ from hybridc.ground.state import STATE, inside_rule
 from hybridc.symbol import graph
 from hybridc.symbol.graph import Entry, SymbolNode
 from hybridc.symbol.infer import Shapes, is_open
+from hybridc.symbol.np_calls.np_call import NumpyCall
 from hybridc.symbol.subgraph_nodes import body_to_nodes
 from hybridc.trace.roll_steps import roll_steps
 from hybridc.trace.tracer import Trace
@@ -48,6 +49,8 @@ def _apply(node: SymbolNode, inputs: list[Any], shape: Shape | None = None) -> l
     assert node.op is not None
     if isinstance(node.op, InnerGraphs):
         return _apply_graphs(node.op, inputs)
+    if isinstance(node.op, NumpyCall):
+        return node.op.call(*inputs)
     op = node.op if shape is None else node.op.bind(**{**node.op.attrs, "shape": shape})
     if isinstance(STATE.trace, Trace):
         return as_list(STATE.trace.invoke(op, inputs, None, node.location))

@@ -27,6 +27,7 @@ from hybridc.ground.state import inside_rule
 from hybridc.symbol.graph import Entry, SymbolNode, topological
 from hybridc.symbol.loop_files import LOOPS, read_loop
 from hybridc.symbol.node_attributes import HIDDEN, note_initializers
+from hybridc.symbol.np_calls.np_call import of_file
 from hybridc.symbol.subgraph_nodes import graph_to_nodes, read_subgraph
 
 # --- writing ---------------------------------------------------------------------------------------------------
@@ -425,6 +426,9 @@ class _GraphReader:
         self, what: str, op: str, label: str, own: Mapping[str, str], inputs: list[Entry], version: int
     ) -> SymbolNode:
         """An operator whose inputs are all arrays."""
+        numpy_call = of_file(op, own, len(inputs))
+        if numpy_call is not None:
+            return SymbolNode(numpy_call, label, inputs, given=own)
         cls = operator_registry.of_mxnet(op)
         if cls is None:
             raise MXNetError(f"{self.where}: {what}: {_missing(op)}")

@@ -536,7 +536,10 @@ def _again(entry: Entry, call: Callable[..., Any]) -> Callable[[tuple[Any, ...]]
     numpy = entry.numpy
 
     def again_in_classes(arrays: tuple[Any, ...]) -> Any:
-        result = again(arrays)
+        if any(x.__class__ is not ndarray for x in arrays):
+            return None
+        # Native code takes arrays of mx.nd alone; without autograd an array is its buffer.
+        result = again(tuple([NDArray(x._data) for x in arrays]))
         return None if result is None else _in_classes(result, numpy)
 
     return again_in_classes
@@ -544,6 +547,8 @@ def _again(entry: Entry, call: Callable[..., Any]) -> Callable[[tuple[Any, ...]]
 
 def _in_classes(result: Any, numpy: Sequence[bool]) -> Any:
     """A result whose arrays are of ``mx.np`` where the traced values are."""
+    if type(result) is NDArray:
+        return as_numpy(result)
     if all(numpy):
         return as_numpy(result)
     arrays, structure = flatten(result, NDArray, "the result")

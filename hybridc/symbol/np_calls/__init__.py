@@ -1,0 +1,1 @@
+"""Functions of ``mx.np`` in composed graphs and in symbol files."""

@@ -1,0 +1,232 @@
+"""A call of a function of ``mx.np`` as a node of a composed graph, where no shape is known yet.
+
+When the graph is evaluated the function is called: with arrays it runs, and a trace records the operators that it is
+made of. So no trace and no IR has this operator.
+"""
+
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownParameterType=false, reportUnnecessaryIsInstance=false, reportIncompatibleMethodOverride=false
+# Arguments are whatever NumPy takes: numbers, lists, arrays, symbols.
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hybridc.array.numpy_array import as_numpy
+from hybridc.dialects.numpy_rules import common
+from hybridc.dialects.operator import Composite, attribute, register
+from hybridc.dialects.operator_attribute import DType, Shape
+from hybridc.errors import MXNetError
+from hybridc.ground.hooks import HOOKS
+from hybridc.ground.nesting import as_list
+from hybridc.symbol.np_calls.np_call_names import BY_FUNCTION, BY_TITLE, PAIRS, NumpyName
+
+
+class InputPlace(NamedTuple):
+    """Where an input stands among the arguments of a call."""
+
+    index: int
+
+
+class KeySlice(NamedTuple):
+    """A slice among the arguments, which has no hash."""
+
+    start: Any
+    stop: Any
+    step: Any
+
+
+def function_of(name: str) -> Callable[..., Any]:
+    """The function of ``mx.np`` or ``mx.npx``, as ``random.uniform``; ``getitem`` and ``astype`` are of arrays."""
+    if name == "getitem":
+        return HOOKS.getitem
+    if name == "astype":
+        return _astype
+    owner = HOOKS.npx() if name.startswith("npx.") else HOOKS.np()
+    for part in name.removeprefix("npx.").split("."):
+        owner = getattr(owner, part)
+    return owner
+
+
+def _astype(x: Any, dtype: Any) -> Any:
+    return x.astype(dtype)
+
+
+@register("hybrid._numpy_call")
+class NumpyCall(Composite):
+    """The results of a function of mx.np, in a composed graph."""
+
+    VARIADIC = True
+    SAME_DTYPE = False
+    function_: str = attribute(doc="its name in mx.np")
+    arguments: object = attribute(doc="its arguments and keywords, with the places of the inputs")
+    results_: int = attribute(1, "how many results it has", low=1)
+
+    def num_outputs(self) -> int:
+        """As many as the function returns."""
+        return self.results_
+
+    def call(self, *inputs: Any) -> list[Any]:
+        """The results of the function."""
+        arrays = [as_numpy(x) for x in inputs]
+        args, keywords = self.arguments  # pyright: ignore[reportGeneralTypeIssues]
+        result = function_of(self.function_)(
+            *[_filled(a, arrays) for a in args], **{key: _filled(a, arrays) for key, a in keywords}
+        )
+        return [as_numpy(y) for y in as_list(result)]
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        made = self.call(*inputs)
+        return made[0] if self.results_ == 1 else tuple(made)
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        """As the function says for symbols of these shapes."""
+        trace = HOOKS.new_trace(False)
+        trace.track_locations = False
+        leaves = [trace.leaf("x", tuple(s), np.dtype(np.float32), "value", numpy=True) for s in shapes]
+        with trace.active():
+            made = self.call(*leaves)
+        return [leaf.shape for leaf in leaves], [y.shape for y in made]
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        """As for arrays of two dimensions, if the function takes these; else the promoted dtype."""
+        for shape in ((2, 2), (2, 2, 2, 2), (2,)):
+            try:
+                made = self.call(*[HOOKS.wrap(np.ones(shape, d)) for d in dtypes])
+            except (MXNetError, ValueError, TypeError, IndexError):
+                continue
+            return dtypes, [np.dtype(y.dtype) for y in made]
+        return dtypes, [common(dtypes)] * self.results_
+
+    # --- files -------------------------------------------------------------------------------------------------
+
+    def _bound(self) -> dict[str, Any]:
+        """The arguments by the names of the function's parameters."""
+        args, keywords = self.arguments  # pyright: ignore[reportGeneralTypeIssues]
+        bound = inspect.signature(function_of(self.function_)).bind(*args, **dict(keywords))
+        return dict(bound.arguments)
+
+    def _pair(self) -> tuple[Any, bool] | None:
+        """The number beside an array, and whether it is the first; None if both are arrays."""
+        args: Any = self.arguments[0]  # pyright: ignore[reportIndexIssue]
+        numbers = [i for i, a in enumerate(args[:2]) if isinstance(a, bool | int | float)]
+        return (args[numbers[0]], numbers[0] == 0) if self.function_ in PAIRS and numbers else None
+
+    def nnvm_title(self) -> str:
+        """MXNet's operator."""
+        pair = self._pair()
+        if pair is not None:
+            reflected = pair[1] and self.function_ not in ("add", "multiply", "maximum", "minimum", "hypot", "lcm")
+            return f"_npi_{'r' if reflected else ''}{self.function_}_scalar"
+        if self.function_ in PAIRS:
+            return f"_npi_{self.function_}"
+        row = BY_FUNCTION.get(self.function_)
+        return f"_npi_{self.function_.rpartition('.')[2]}" if row is None else row.title
+
+    def to_nnvm(self) -> dict[str, Any]:
+        """The attributes under MXNet's names."""
+        pair = self._pair()
+        if pair is not None:
+            return {"scalar": float(pair[0]), "is_int": isinstance(pair[0], int)}
+        row, bound = BY_FUNCTION.get(self.function_), self._bound()
+        names = {p: p for p in bound} if row is None else {b: a for a, b in reversed(row.attrs.items())}
+        found = {names[p]: v for p, v in bound.items() if p in names and not _has_input(v) and v is not None}
+        if row is not None and row.is_list:
+            found["num_args"] = sum(isinstance(a, InputPlace) for a in _flat(bound))
+        return {k: tuple(v) if isinstance(v, list) else v for k, v in found.items()}
+
+
+def _filled(part: Any, inputs: Sequence[Any]) -> Any:
+    """An argument with the inputs at their places."""
+    if isinstance(part, InputPlace):
+        return inputs[part.index]
+    if isinstance(part, KeySlice):
+        return slice(*(_filled(p, inputs) for p in part))
+    if isinstance(part, tuple):
+        return tuple(_filled(p, inputs) for p in part)
+    return part
+
+
+def _flat(value: Any) -> list[Any]:
+    parts = value.values() if isinstance(value, dict) else value
+    found: list[Any] = []
+    for part in parts:
+        nested = isinstance(part, tuple) and not isinstance(part, InputPlace | KeySlice)
+        found += _flat(part) if nested else [part]
+    return found
+
+
+def _has_input(value: Any) -> bool:
+    return any(isinstance(part, InputPlace) for part in _flat([value]))
+
+
+# --- reading -----------------------------------------------------------------------------------------------------
+
+
+def of_file(title: str, attrs: Mapping[str, str], count: int) -> NumpyCall | None:
+    """The call of an operator of a file with so many inputs; None if it is none of ``mx.np``."""
+    places = [InputPlace(i) for i in range(count)]
+    scalar = re.fullmatch(r"_npi_(r?)(\w+)_scalar", title)
+    if scalar is not None and count == 1 and "scalar" in attrs:
+        reflected, name = (scalar[1], scalar[2]) if scalar[2] in PAIRS else ("", scalar[1] + scalar[2])
+        number: Any = float(attrs["scalar"])
+        number = int(number) if attrs.get("is_int") in ("True", "1") else number
+        return _call(name, (number, *places) if reflected else (*places, number), {}) if name in PAIRS else None
+    if title.startswith("_npi_") and title.removeprefix("_npi_") in PAIRS:
+        return _call(title.removeprefix("_npi_"), places, {})
+    row = BY_TITLE.get(title)
+    if row is None:
+        return None
+    arguments = {row.attrs[key]: _value(text) for key, text in attrs.items() if key in row.attrs}
+    arguments = {key: value for key, value in arguments.items() if value is not None}
+    if row.function == "einsum":
+        return _call("einsum", (arguments.pop("subscripts"), *places), arguments)
+    return _call(row.function, (tuple(places),) if row.is_list else places, arguments, row)
+
+
+def _value(text: str) -> Any:
+    """The value of an attribute of a file."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _call(name: str, args: Sequence[Any], keywords: Mapping[str, Any], row: NumpyName | None = None) -> NumpyCall:
+    parts = tuple((key, hashable(value)) for key, value in keywords.items())
+    starred = row is not None and row.function.startswith("atleast")
+    given = args[0] if starred else args
+    made: Any = NumpyCall.bind(
+        function=name, arguments=(tuple(given), parts), results=results_of(name, given, keywords)
+    )
+    return made
+
+
+def hashable(value: Any) -> Any:
+    """An argument that may be an attribute: lists are tuples, dtypes are their names."""
+    if isinstance(value, list | tuple) and not isinstance(value, InputPlace | KeySlice):
+        return tuple(hashable(part) for part in value)
+    if isinstance(value, slice):
+        return KeySlice(hashable(value.start), hashable(value.stop), hashable(value.step))
+    if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+        return np.dtype(value).name
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def results_of(name: str, args: Sequence[Any], keywords: Mapping[str, Any]) -> int:
+    """How many results a call has."""
+    plain = name.rpartition(".")[2]
+    if plain in ("split", "array_split", "hsplit", "vsplit", "dsplit"):
+        cuts = keywords["indices_or_sections"] if "indices_or_sections" in keywords else args[1]
+        return cuts if isinstance(cuts, int) else len(cuts) + 1
+    if plain in ("broadcast_arrays", "meshgrid", "atleast_1d", "atleast_2d", "atleast_3d"):
+        return len(args)
+    if plain == "unique":
+        return 1 + sum(bool(keywords.get(f"return_{what}")) for what in ("index", "inverse", "counts"))
+    return {"svd": 3, "qr": 2, "eigh": 2, "eig": 2, "slogdet": 2, "histogram": 2}.get(plain, 1)
