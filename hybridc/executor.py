@@ -159,9 +159,10 @@ class Executor:
         if not recorded and self._run_at_once(compiled):
             return
         inputs = self._inputs(recorded)
+        trace = compiled.trace
         values = [
-            compiled.trace.random_key() if role == "key" else inputs[leaf.name]
-            for leaf, role in zip(compiled.trace.leaves, compiled.trace.roles, strict=True)
+            trace.random_key() if role == "key" else source if role == "capture" else inputs[leaf.name]
+            for leaf, role, source in zip(trace.leaves, trace.roles, trace.sources, strict=True)
         ]
         with autograd.record(training) if recorded else autograd.pause(training):
             heads: list[NDArray] = compiled.run(values)
@@ -208,8 +209,13 @@ class Executor:
         """Run it by one native call, if it can be."""
         if compiled.at_once is None or "key" in compiled.trace.roles:
             return False
-        arrays = [plain(legacy(x)) for x in (*self.arg_arrays, *self.aux_arrays)]
-        results = compiled.at_once(*[arrays[self._places[leaf.name]] for leaf in compiled.trace.leaves])
+        arrays: list[Any] = [*self.arg_arrays, *self.aux_arrays]
+        trace = compiled.trace
+        values = [
+            source if role == "capture" else arrays[self._places[leaf.name]]
+            for leaf, role, source in zip(trace.leaves, trace.roles, trace.sources, strict=True)
+        ]
+        results = compiled.at_once(*[plain(legacy(x)) for x in values])
         if results is None:
             return False
         for output, result in zip(self.outputs, results, strict=True):

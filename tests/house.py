@@ -91,11 +91,12 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.options": "tempfile",
     },
     "images: record files of other things do without them": {
+        "hybridc.npx.image_functions": "hybridc.image",
         "hybridc.io.io": "hybridc.image.record_iter hybridc.image.det_record_iter",
         "hybridc.recordio": "hybridc.image.codec",
     },
     "heavy modules of others": {
-        "hybridc.dialects.math.linalg_triangles": "scipy",
+        "hybridc.dialects.linalg.linalg_triangles": "scipy",
         "hybridc.dialects.operator_registry": "importlib.metadata",
         "hybridc.dialects.special": "scipy",
         "hybridc.test_utils.distributions": "scipy",
@@ -147,7 +148,7 @@ LAYERS_AND_OPERATORS = {
 # Files whose names are MXNet's, such as ``mx.op`` and ``mx.nd.op``, ``gluon.rnn.rnn_cell`` and that in contrib, or
 # Python's.
 MODULES_OF_MXNET = {"__init__.py", "__main__.py", "base.py", "io.py", "op.py", "random.py", "rnn.py", "rnn_cell.py"}
-MODULES_OF_MXNET |= {"contrib.py", "sampler.py", "sparse.py", "utils.py"}
+MODULES_OF_MXNET |= {"contrib.py", "linalg.py", "sampler.py", "sparse.py", "utils.py"}
 # Of mx.contrib.
 MODULES_OF_MXNET |= {"autograd.py", "ndarray.py"}
 # Folders whose names are MXNet's, or whose files have one idea each that nothing groups better.

@@ -34,6 +34,10 @@ def getitem(x: Any, key: Any) -> Any:
     if (kind is NDArray or kind is ndarray) and STATE.trace is None and not (STATE.recording and x._entry is not None):
         return NDArray(_of_buffer(x._data, key)) if kind is NDArray else ndarray(_numpy_of_buffer(x._data, key))
     alone = x.shape == ()
+    if is_numpy(x) and key.__class__ is not int and key.__class__ is not slice:
+        parts: tuple[Any, ...] = key if key.__class__ is tuple else (key,)
+        if any(_is_truth(p) for p in parts):
+            return _with_truths(x, parts)
     entries = _entries(x.shape, () if alone and key.__class__ is slice and key == _ALL else key)
     if alone and not entries:
         return function("identity")(x)
@@ -49,12 +53,37 @@ def _rank(entries: list[Any]) -> int:
     return kept + max((len(e.shape) for e in entries if _is_advanced(e)), default=0)
 
 
+def _is_truth(part: Any) -> bool:
+    """Whether a part of a key of ``mx.np`` is True or False, or such an array without axes."""
+    if part.__class__ is bool or part.__class__ is np.bool_:
+        return True
+    array: Any = part if part.__class__ is np.ndarray or isinstance(part, NDArray) else None
+    return array is not None and array.shape == () and np.dtype(array.dtype) == np.bool_
+
+
+def _with_truths(x: Any, parts: tuple[Any, ...]) -> Any:
+    """``x[parts]`` for parts with truth values, each of which is a new axis of one element, or of none."""
+    places = [i for i, p in enumerate(parts) if _is_truth(p)]
+    if len(places) > 1 or any(_is_advanced(p) and type(p) is not int for p in parts if not _is_truth(p)):
+        raise IndexError("one True or False beside slices and integers can be an index here; use an array of integers")
+    (place,) = places
+    y = getitem(x, tuple(None if i == place else p for i, p in enumerate(parts)))
+    if bool(parts[place]):
+        return y
+    after = [p for p in parts[place + 1 :] if p is not Ellipsis]
+    axis = sum(type(p) is not int for p in parts[:place])
+    if Ellipsis in parts[:place]:
+        used = sum(p is not None for p in after)
+        axis = y.ndim - 1 - (sum(type(p) is not int for p in after) if used == len(after) else len(after))
+    return getitem(y, (*[_ALL] * axis, slice(0, 0)))
+
+
 def _numpy_of_buffer(data: Any, key: Any) -> Any:
     """``data[key]`` as NumPy has it, always an array."""
     kind = key.__class__
     if kind is not int and kind is not slice:
         parts: tuple[Any, ...] = key if kind is tuple else (key,)
-        key = tuple(p if type(p) in _BASIC else _plain(p) for p in parts)
+        key = tuple(p if type(p) in _BASIC else _numpy_plain(p) for p in parts)
     result = data[key]
     if type(result) is np.ndarray:
         return result
@@ -101,6 +130,11 @@ def _plain(part: Any) -> Any:
     raise ValueError(f"NDArray does not support slicing with an array of dtype {part.dtype}")
 
 
+def _numpy_plain(part: Any) -> Any:
+    """As :func:`_plain`, for arrays of ``mx.np``, where True and False are no integers."""
+    return np.asarray(part) if _is_truth(part) else _plain(part)
+
+
 def _is_advanced(part: Any) -> bool:
     return type(part) not in _BASIC
 
@@ -109,10 +143,14 @@ def _entries(shape: tuple[int, ...], key: Any) -> list[Any]:
     """The parts of a key, one an axis and one a None: integers from 0, slices, None, arrays or Symbols."""
     parts: list[Any] = list(key) if key.__class__ is tuple else [key]
     parts = [p if is_symbol(p) else _plain(p) for p in parts]
+    parts = [int(p) if p.__class__ is np.ndarray and not p.ndim and p.dtype.kind in "iu" else p for p in parts]
     expanded: list[Any] = []
-    for part in parts:
+    for i, part in enumerate(parts):
         if part.__class__ is np.ndarray and part.dtype == np.bool_:
-            _check_mask(part.shape, shape[_used(expanded) :])
+            first = (
+                len(shape) - sum(map(_width, parts[i:])) if any(p is Ellipsis for p in expanded) else _used(expanded)
+            )
+            _check_mask(part.shape, shape[max(first, 0) :])
             expanded.extend(part.nonzero())
         else:
             expanded.append(part)
@@ -126,6 +164,13 @@ def _entries(shape: tuple[int, ...], key: Any) -> list[Any]:
     fill = [slice(None)] * (len(shape) - used)
     expanded[place : place + len(dots)] = fill
     return _check(shape, expanded)
+
+
+def _width(part: Any) -> int:
+    """Number of axes that a part of a key indexes."""
+    if part is None or part is Ellipsis:
+        return 0
+    return part.ndim if part.__class__ is np.ndarray and part.dtype == np.bool_ else 1
 
 
 def _used(entries: list[Any]) -> int:
@@ -282,7 +327,8 @@ def setitem(x: NDArray, key: Any, value: Any) -> None:
         return
     if type(key) is not slice:
         parts: tuple[Any, ...] = key if key.__class__ is tuple else (key,)
-        key = tuple(p if type(p) in _BASIC else _plain(p) for p in parts)
+        plain = _numpy_plain if x.__class__ is ndarray else _plain
+        key = tuple(p if type(p) in _BASIC else plain(p) for p in parts)
     elif not data.ndim and key == _ALL:
         key = ()
     if isinstance(value, NDArray):

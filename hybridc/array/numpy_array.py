@@ -12,11 +12,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from hybridc.array.ndarray import NDArray, NumberedNDArray
-from hybridc.context import CPU, Context
+from hybridc.context import Context
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.state import STATE
 
@@ -63,9 +62,12 @@ class ndarray(NumpyMethods, NDArray):
 
     def __repr__(self) -> str:
         text = repr(self.asnumpy())
-        if self._data.dtype == np.float32:  # the default dtype
-            text = text.replace(", dtype=float32", "").replace(",\n      dtype=float32", "")
-        return text if self.context == CPU else f"{text[:-1]}, ctx={self.context})"
+        cut = text.rfind("dtype=")
+        if cut >= 0:
+            text = text[: text.rindex(",", 0, cut)] + ")"
+        if self._data.dtype.name not in ("float32", "bool"):  # the dtypes of numbers and comparisons
+            text = f"{text[:-1]}, dtype={self._data.dtype})"
+        return text if self.context.device_type != "gpu" else f"{text[:-1]}, ctx={self.context})"
 
     def __str__(self) -> str:
         return str(self.asnumpy())
@@ -91,6 +93,15 @@ class ndarray(NumpyMethods, NDArray):
         for i in range(len(self)):
             yield self[i]
 
+    def __contains__(self, value: Any) -> bool:
+        """Whether an element equals the value."""
+        # COMPAT(mxnet): MXNet compares rows, which only those of one element are equal or not.
+        return bool((self == value).any())
+
+    def __array_namespace__(self, api_version: str | None = None) -> Any:
+        """``mx.np``, for libraries that take arrays of any kind."""
+        return HOOKS.np()
+
     def __complex__(self) -> complex:
         return complex(self.item())
 
@@ -108,6 +119,10 @@ class NumberedNumpyArray(ndarray, NumberedNDArray):
     """An array of ``mx.np`` on a CPU device with a number or a name."""
 
     __slots__ = ()
+
+    def copy(self) -> Any:
+        """A copy."""
+        return as_numpy(super().copy())
 
     def _like(self, data: Any) -> NDArray:
         made = NumberedNumpyArray.__new__(NumberedNumpyArray)
@@ -153,6 +168,11 @@ def as_numpy(x: Any) -> Any:
 def as_default(x: Any) -> Any:
     """An array that is made without inputs, or a list of them, in the class that is the default of this thread."""
     return as_numpy(x) if STATE.np_array else x
+
+
+def in_class_of(source: Any, x: Any) -> Any:
+    """A new array of ``mx.nd`` in the class of the array it was made of, or in the default class if that was none."""
+    return as_numpy(x) if is_numpy(source) or (STATE.np_array and not isinstance(source, NDArray)) else x
 
 
 def legacy(x: Any) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 
 from hybridc.context import Context, working_on
 from hybridc.dialects import operator_registry
+from hybridc.dialects.array.shape_rules import broadcast_shapes
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.scalar import Scalar, numpy_step, record, replay
 from hybridc.dialects.scalar.table import STEPS
@@ -48,7 +49,9 @@ def _apply(op: Operator, step: str, *operands: Any) -> Any:
         like = next((x for x in operands[1:] if hasattr(x, "shape")), operands[0])
         full = operator_registry.operator("hybrid.full_like")
         branches = [x if hasattr(x, "shape") else invoke(full.bind(fill_value=x), [like]) for x in operands[1:]]
-        operands = (operands[0], *branches)
+        names = ("condition", "x", "y")
+        shape = broadcast_shapes("where", names, [x.shape for x in (operands[0], *branches)])
+        operands = tuple(x if x.shape == shape else _spread(x, shape) for x in (operands[0], *branches))
     row = STEPS[step]
     name = f"hybrid.{row.operator or step}"
     if name not in operator_registry.OPERATORS and row.composed is not None:
@@ -59,6 +62,11 @@ def _apply(op: Operator, step: str, *operands: Any) -> Any:
             "operator a gradient(self, F, dy, …) of its own"
         )
     return invoke(operator_registry.operator(name).bind(), list(operands))
+
+
+def _spread(x: Any, shape: Shape) -> Any:
+    """A value broadcast to a shape."""
+    return HOOKS.invoke(operator_registry.operator("hybrid.broadcast_to").bind(shape=shape), [x])
 
 
 @dataclass(frozen=True)

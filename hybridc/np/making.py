@@ -21,6 +21,7 @@ from hybridc.context import Context, check_device
 from hybridc.dtypes import FLOAT32
 from hybridc.errors import ArgumentTypeError
 from hybridc.ground.state import STATE
+from hybridc.nd import creation
 from hybridc.np.apply import cast, is_number, operand
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "empty",
     "empty_like",
     "eye",
+    "from_dlpack",
     "from_numpy",
     "full",
     "full_like",
@@ -76,6 +78,16 @@ def array(object: Any, dtype: Any = None, ctx: Context | None = None) -> Any:
     return as_numpy(placed(NDArray(made), ctx))
 
 
+def beside(x: Any, values: Any, dtype: Any) -> Any:
+    """Values that are known now, on the device of an array, or as constants of a symbol's trace."""
+    return array(values, dtype, device_of(x))
+
+
+def device_of(x: Any) -> Context | None:
+    """The device of an array; None of a symbol."""
+    return x.context if isinstance(x, NDArray) else None
+
+
 def _numbers_of(object: Any) -> Any:
     """Lists with the values of the arrays among their elements."""
     if isinstance(object, NDArray):
@@ -98,13 +110,13 @@ def zeros(shape: ShapeLike, dtype: Any = None, order: str = "C", ctx: Context | 
     return _made("_zeros", ctx, _shape(shape), _dtype(dtype))
 
 
-def ones(shape: ShapeLike, dtype: Any = None, order: str = "C", ctx: Context | None = None) -> Any:
+def ones(shape: ShapeLike, dtype: Any = onp.float32, order: str = "C", ctx: Context | None = None) -> Any:
     """1 everywhere."""
     _check_order("ones", order)
     return _made("_ones", ctx, _shape(shape), _dtype(dtype))
 
 
-def empty(shape: ShapeLike, dtype: Any = None, order: str = "C", ctx: Context | None = None) -> Any:
+def empty(shape: ShapeLike, dtype: Any = onp.float32, order: str = "C", ctx: Context | None = None) -> Any:
     """An array whose values are whatever was in its memory."""
     _check_order("empty", order)
     if STATE.trace is not None:
@@ -222,8 +234,11 @@ def logspace(
     return made if dtype is None else cast(made, dtype)
 
 
-def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, ctx: Context | None = None) -> Any:
+def eye(
+    N: int, M: int | None = None, k: int = 0, dtype: Any = onp.float32, order: str = "C", ctx: Context | None = None
+) -> Any:
     """1 on the k-th diagonal of an N by M matrix, 0 elsewhere."""
+    _check_order("eye", order)
     columns = N if M is None else M
     if N == 0 or columns == 0:
         return zeros((N, columns), dtype, ctx=ctx)
@@ -232,12 +247,18 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, ctx: Contex
 
 def identity(n: int, dtype: Any = None, ctx: Context | None = None) -> Any:
     """The n by n matrix with 1 on its diagonal."""
-    return eye(n, None, 0, dtype, ctx)
+    return eye(n, None, 0, dtype, ctx=ctx)
 
 
-def copy(a: Any) -> Any:
+def copy(a: Any, out: Any = None) -> Any:
     """A copy."""
-    return function("identity")(operand(a))
+    a = operand(a)
+    return function("identity")(array(a) if is_number(a) else a, out=out)
+
+
+def from_dlpack(x: Any) -> ndarray:
+    """The array of another library's memory, by DLPack."""
+    return as_numpy(creation.from_dlpack(x))
 
 
 def from_numpy(data: Any) -> ndarray:

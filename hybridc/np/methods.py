@@ -153,6 +153,7 @@ def install() -> None:
         "__eq__": _equal,
         "__ne__": _not_equal,
         "reshape": _reshape,
+        "reshape_view": _reshape,
         "transpose": _transpose,
         "astype": _astype,
         "flatten": _flatten,

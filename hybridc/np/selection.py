@@ -11,14 +11,16 @@ from typing import Any
 
 import numpy as onp
 
+from hybridc.array.dispatch import is_symbol
 from hybridc.array.functions import function
 from hybridc.dialects.array.shape import normalize_axis
-from hybridc.dialects.numpy_rules import BOOL, INT64, common
+from hybridc.dialects.numpy_rules import BOOL, INT32, INT64, common
+from hybridc.errors import MXNetError
 from hybridc.np.apply import cast, dtype_of, into, is_number, operand, reshaped
-from hybridc.np.by_element import maximum, minimum
-from hybridc.np.making import array, full_like
+from hybridc.np.by_element import greater_equal, less_equal, maximum, minimum
+from hybridc.np.making import arange, array, beside, device_of, full_like
 from hybridc.np.reducing import given
-from hybridc.np.shaping import broadcast_to, ravel
+from hybridc.np.shaping import broadcast_to, ravel, reshape
 
 __all__ = [
     "argsort",
@@ -28,6 +30,7 @@ __all__ = [
     "diagonal",
     "flatnonzero",
     "nonzero",
+    "select",
     "sort",
     "take",
     "take_along_axis",
@@ -67,6 +70,18 @@ def _beside(x: Any, y: Any) -> Any:
     return dtype
 
 
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    """For each element the choice whose condition is the first that is true, else the default."""
+    if len(condlist) != len(choicelist):
+        raise ValueError("list of cases must be same length as list of conditions")
+    if not len(condlist):
+        raise ValueError("select with an empty condition list is not possible")
+    chosen = default
+    for condition, choice in zip(reversed(list(condlist)), reversed(list(choicelist)), strict=True):
+        chosen = where(condition, choice, chosen)
+    return chosen
+
+
 def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None) -> Any:
     """The elements, those below ``a_min`` and above ``a_max`` replaced by these."""
     if a_min is None and a_max is None:
@@ -81,15 +96,19 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None) -> Any:
 
 def take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise", out: Any = None) -> Any:
     """The elements, or slices along an axis, at indices."""
-    a, indices = given(a), operand(indices)
-    if is_number(indices):
-        indices = array(indices, dtype=onp.int64)
+    a = given(a)
+    indices = beside(a, indices, INT64) if is_number(indices) or isinstance(indices, list | tuple) else operand(indices)
     if axis is None:
         a, axis = ravel(a), 0
     axis = normalize_axis("take", axis, a.ndim, "axis has")
     shape = (*a.shape[:axis], *indices.shape, *a.shape[axis + 1 :])
     found = function("take")(a, reshaped(indices, indices.shape or (1,)), axis=axis, mode=mode)
     return into(reshaped(found, shape), out)
+
+
+def picked(a: Any, index: Any, axis: int) -> Any:
+    """The slices along an axis at indices that are known now and not out of range: any trace can compile it."""
+    return function("take")(a, beside(a, index, INT64), axis=axis, mode="clip")
 
 
 def take_along_axis(arr: Any, indices: Any, axis: int | None) -> Any:
@@ -102,9 +121,19 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None) -> Any:
 
 def nonzero(a: Any) -> Any:
     """The indices of the elements that are not 0, an array for each axis."""
+    values = _values("nonzero", a)
+    return tuple(beside(a, i, INT64) for i in onp.atleast_1d(values).nonzero())
+
+
+def _values(name: str, a: Any) -> Any:
+    """The values of an array, of which the number of results depends."""
     a = given(a)
-    values = a.asnumpy()  # how many there are depends on values
-    return tuple(array(i, dtype=onp.int64) for i in onp.atleast_1d(values).nonzero())
+    if is_symbol(a):
+        raise MXNetError(
+            f"mx.np.{name}: how many results there are depends on values, which a trace does not have; "
+            "use mx.np.where with three arguments, or leave this block unhybridized"
+        )
+    return a.asnumpy()
 
 
 def flatnonzero(a: Any) -> Any:
@@ -114,7 +143,7 @@ def flatnonzero(a: Any) -> Any:
 
 def argwhere(a: Any) -> Any:
     """The indices of the elements that are not 0, a row for each."""
-    return array(onp.argwhere(given(a).asnumpy()), dtype=onp.int64)
+    return beside(a, onp.argwhere(_values("argwhere", a)), INT64)
 
 
 def sort(
@@ -156,9 +185,9 @@ def _check_sort(name: str, order: Any) -> None:
         raise NotImplementedError(f"mx.np.{name}: order= is of structured arrays, which there are not")
 
 
-def diag(v: Any, k: int = 0) -> Any:
+def diag(array: Any, k: int = 0) -> Any:
     """The k-th diagonal of a matrix, or the matrix with these elements on it."""
-    a = given(v)
+    a = given(array)
     if a.ndim not in (1, 2):
         raise ValueError("Input must be 1- or 2-d.")
     return function("diag")(a, k=k)
@@ -172,28 +201,32 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     return function("diag")(a, k=offset, axis1=axis1, axis2=axis2)
 
 
-def _band(name: str, m: Any, inside: Callable[[int, int], Any]) -> Any:
+def _band(name: str, m: Any, inside: Callable[[Any], Any]) -> Any:
     """A matrix with 0 outside of a band; a row of one dimension is each row of a square matrix, as in NumPy."""
     a = given(m)
     if a.ndim == 1:
         a = broadcast_to(a, (a.shape[0], a.shape[0]))
     if a.ndim < 2:
         raise ValueError(f"mx.np.{name}: array must have at least one dimension")
-    mask = array(inside(a.shape[-2], a.shape[-1]), dtype=onp.bool_)
+    mask = inside(_diagonals(a.shape[-2], a.shape[-1], device_of(a)))
     return function("where")(broadcast_to(mask, a.shape), a, function("zeros_like")(a))
+
+
+def _diagonals(rows: int, columns: int, ctx: Any) -> Any:
+    """Which diagonal of a matrix each element is on; those above the main one count up."""
+    return arange(columns, dtype=INT32, ctx=ctx) - reshape(arange(rows, dtype=INT32, ctx=ctx), (rows, 1))
 
 
 def tril(m: Any, k: int = 0) -> Any:
     """The elements on and below the k-th diagonal, 0 above it."""
-    return _band("tril", m, lambda rows, columns: onp.tri(rows, columns, k, onp.bool_))
+    return _band("tril", m, lambda diagonal: less_equal(diagonal, k))
 
 
 def triu(m: Any, k: int = 0) -> Any:
     """The elements on and above the k-th diagonal, 0 below it."""
-    return _band("triu", m, lambda rows, columns: ~onp.tri(rows, columns, k - 1, onp.bool_))
+    return _band("triu", m, lambda diagonal: greater_equal(diagonal, k))
 
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None, ctx: Any = None) -> Any:
     """1 on and below the k-th diagonal, 0 above it."""
-    made = array(onp.tri(N, M, k), dtype="float32" if dtype is None else dtype)
-    return made if ctx is None else made.as_in_ctx(ctx)
+    return cast(less_equal(_diagonals(N, N if M is None else M, ctx), k), "float32" if dtype is None else dtype)

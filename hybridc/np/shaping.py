@@ -3,6 +3,8 @@
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
 # pyright: reportUnknownParameterType=false, reportUnnecessaryIsInstance=false
 # Arguments are whatever NumPy takes: numbers, lists, arrays, symbols.
+# pyright: reportPrivateUsage=false
+# An array's buffer belongs to all classes of arrays.
 
 from __future__ import annotations
 
@@ -72,9 +74,9 @@ def ndim(a: Any) -> int:
     return given(a).ndim
 
 
-def size(a: Any) -> int:
-    """The number of elements."""
-    return given(a).size
+def size(a: Any, axis: int | None = None) -> int:
+    """The number of elements, all or along an axis."""
+    return given(a).size if axis is None else given(a).shape[axis]
 
 
 def new_shape(old: tuple[int, ...], new: Any) -> tuple[int, ...]:
@@ -90,17 +92,25 @@ def new_shape(old: tuple[int, ...], new: Any) -> tuple[int, ...]:
     return found
 
 
-def reshape(a: Any, newshape: Any, reverse: bool = False, order: str = "C") -> Any:
+def reshape(a: Any, newshape: Any, order: str = "C", out: Any = None) -> Any:
     """The same elements in another shape, in which one -1 is what is left; outside of traces a view."""
     if order not in ("C", "A", "K"):
         raise NotImplementedError(f"mx.np.reshape: order={order!r} is not supported; arrays are in row-major order")
-    if reverse:
-        raise NotImplementedError("mx.np.reshape: reverse=True is not supported; mx.npx.reshape has it")
     a = given(a)
     wanted = new_shape(a.shape, newshape)
-    if isinstance(a, NDArray) and STATE.trace is None and not (STATE.recording and a._entry is not None):  # pyright: ignore[reportPrivateUsage]
-        return a._like(a._data.reshape(wanted))  # pyright: ignore[reportPrivateUsage]
-    return function("reshape_to")(a, shape=wanted)
+    if out is None and is_plain(a):
+        return a._like(a._data.reshape(wanted))
+    return into(function("reshape_to")(a, shape=wanted), out)
+
+
+def is_plain(a: Any) -> bool:
+    """Whether a view of the buffer may stand for the result of an operator: nothing traces or records it."""
+    return (
+        isinstance(a, NDArray)
+        and type(a._data) is onp.ndarray
+        and STATE.trace is None
+        and not (STATE.recording and a._entry is not None)
+    )
 
 
 def ravel(x: Any, order: str = "C") -> Any:
@@ -111,8 +121,8 @@ def ravel(x: Any, order: str = "C") -> Any:
 def transpose(a: Any, axes: Any = None) -> Any:
     """The axes in another order; in reverse by default."""
     a = given(a)
-    if not a.ndim:
-        return function("identity")(a)
+    if not a.ndim and not axes:
+        return a._like(a._data) if is_plain(a) else function("identity")(a)
     order = (
         tuple(range(a.ndim))[::-1]
         if axes is None
@@ -120,6 +130,8 @@ def transpose(a: Any, axes: Any = None) -> Any:
     )
     if sorted(order) != list(range(a.ndim)):
         raise ValueError(f"mx.np.transpose: axes {axes} don't match an array of {a.ndim} dimensions")
+    if is_plain(a):
+        return a._like(a._data.transpose(order))
     return function("transpose")(a, axes=order)
 
 
@@ -171,15 +183,15 @@ def expand_dims(a: Any, axis: Any) -> Any:
     return reshape(a, tuple(1 if i in places else next(sizes) for i in range(rank)))
 
 
-def squeeze(a: Any, axis: Any = None) -> Any:
+def squeeze(a: Any, axis: Any = None, out: Any = None) -> Any:
     """Without the axes of size 1, or without those that are named."""
     a = given(a)
     if axis is None:
-        return reshape(a, tuple(n for n in a.shape if n != 1))
+        return reshape(a, tuple(n for n in a.shape if n != 1), out=out)
     axes = {normalize_axis("squeeze", x, a.ndim, "axis has") for x in (axis if isinstance(axis, tuple) else (axis,))}
     if any(a.shape[i] != 1 for i in axes):
         raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
-    return reshape(a, tuple(n for i, n in enumerate(a.shape) if i not in axes))
+    return reshape(a, tuple(n for i, n in enumerate(a.shape) if i not in axes), out=out)
 
 
 def atleast_1d(*arys: Any) -> Any:
@@ -214,6 +226,8 @@ def broadcast_to(array: Any, shape: Any) -> Any:
     if 0 in wanted or not array.ndim or len(array.shape) < len(wanted):
         onp.broadcast_to(onp.empty(array.shape, onp.bool_), wanted)  # raises if they do not fit
         array = reshaped(array, (1,) * (len(wanted) - array.ndim) + array.shape)
+        if 0 in wanted:
+            array = array[tuple(slice(0, 0) if not n else slice(None) for n in wanted)]
     return array if array.shape == wanted else function("broadcast_to")(array, shape=wanted)
 
 

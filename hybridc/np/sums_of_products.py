@@ -3,6 +3,8 @@
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
 # pyright: reportUnknownParameterType=false, reportUnnecessaryIsInstance=false
 # Arguments are whatever NumPy takes: numbers, lists, arrays, symbols.
+# pyright: reportPrivateUsage=false
+# An array's buffer belongs to all classes of arrays.
 
 from __future__ import annotations
 
@@ -14,13 +16,15 @@ import numpy as onp
 from hybridc.array.functions import function
 from hybridc.dialects.array.shape import normalize_axis
 from hybridc.dialects.numpy_rules import BOOL
-from hybridc.np.apply import cast, into, is_number, operand, reshaped
+from hybridc.dtypes import is_float
+from hybridc.np.apply import cast, check_ufunc, dtype_of, into, is_number, operand, reshaped
 from hybridc.np.by_element import multiply
 from hybridc.np.reducing import given
 from hybridc.np.reducing import sum as sum_of
-from hybridc.np.shaping import broadcast_to, promoted, reshape, transpose
+from hybridc.np.shaping import broadcast_to, is_plain, moveaxis, promoted, reshape, stack, transpose
 
 __all__ = [
+    "cross",
     "dot",
     "inner",
     "kron",
@@ -35,8 +39,8 @@ __all__ = [
 def _operands(a: Any, b: Any) -> tuple[Any, Any]:
     """Two arrays of a common dtype, in which sums of products are computed."""
     first, second = promoted([a, b])
-    if first.dtype == BOOL.type:
-        first, second = cast(first, "uint8"), cast(second, "uint8")
+    if first.dtype == BOOL.type:  # a sum of ones may round, but never to 0
+        first, second = cast(first, "float32"), cast(second, "float32")
     return first, second
 
 
@@ -54,8 +58,10 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     return into(tensordot(x, y, ([x.ndim - 1], [max(y.ndim - 2, 0)])), out)
 
 
-def matmul(a: Any, b: Any, out: Any = None) -> Any:
+def matmul(a: Any, b: Any, out: Any = None, **kwargs: Any) -> Any:
     """The matrix product of the last two axes; others broadcast, and a vector is a row or a column."""
+    if kwargs:
+        check_ufunc("matmul", kwargs)
     if is_number(a) or is_number(b) or not operand(a).ndim or not operand(b).ndim:
         raise ValueError("matmul: Input operand does not have enough dimensions; use * for numbers")
     x, y = _operands(a, b)
@@ -69,7 +75,7 @@ def matmul(a: Any, b: Any, out: Any = None) -> Any:
             f"matmul: shapes {operand(a).shape} and {operand(b).shape} do not fit: {x.shape[-1]} columns, "
             f"{y.shape[-2]} rows"
         )
-    product = _matrices(x, y)
+    product = product_of_matrices(x, y)
     shape = list(product.shape)
     if column:
         del shape[-1]
@@ -78,18 +84,29 @@ def matmul(a: Any, b: Any, out: Any = None) -> Any:
     return into(_result(reshaped(product, tuple(shape)), a, b), out)
 
 
-def _matrices(x: Any, y: Any) -> Any:
+def product_of_matrices(x: Any, y: Any) -> Any:
     """The products of the matrices of the last two axes."""
     if 0 in (*x.shape, *y.shape):
         lead = _together(x.shape[:-2], y.shape[:-2])
         shape = (*lead, x.shape[-2], y.shape[-1])
         return function("_zeros")(shape, x.dtype).as_np_ndarray()
+    if not is_float(dtype_of(x)):
+        return _integer_matrices(x, y)
     if y.ndim == 2:  # one matrix for all
         flat = function("dot")(reshape(x, (math.prod(x.shape[:-1]), x.shape[-1])), y)
         return reshaped(flat, (*x.shape[:-1], y.shape[-1]))
     lead = _together(x.shape[:-2], y.shape[:-2])
     x, y = (reshape(broadcast_to(v, (*lead, *v.shape[-2:])), (math.prod(lead), *v.shape[-2:])) for v in (x, y))
     return reshape(function("batch_dot")(x, y), (*lead, x.shape[-2], y.shape[-1]))
+
+
+def _integer_matrices(x: Any, y: Any) -> Any:
+    """As :func:`product_of_matrices`, of integers, which have no gradient: NumPy's, or products that are summed."""
+    # COMPAT(mxnet): MXNet has them in einsum alone.
+    if is_plain(x) and is_plain(y):
+        return x._like(onp.matmul(x._data, y._data))
+    rows, columns = reshape(x, (*x.shape, 1)), reshape(y, (*y.shape[:-2], 1, *y.shape[-2:]))
+    return sum_of(multiply(rows, columns), -2, dtype=x.dtype)
 
 
 def _together(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
@@ -113,7 +130,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     inner = math.prod(x.shape[i] for i in of_x)
     left = reshape(transpose(x, [*rest_x, *of_x]), (math.prod(x.shape[i] for i in rest_x), inner))
     right = reshape(transpose(y, [*of_y, *rest_y]), (inner, math.prod(y.shape[i] for i in rest_y)))
-    return _result(reshaped(_matrices(left, right), shape), a, b)
+    return _result(reshaped(product_of_matrices(left, right), shape), a, b)
 
 
 def inner(a: Any, b: Any) -> Any:
@@ -151,3 +168,28 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, out: Any = No
     if a.ndim < 2:
         raise ValueError("mx.np.trace: diag requires an array of at least two dimensions")
     return into(sum_of(function("diag")(a, k=offset, axis1=axis1, axis2=axis2), -1), out)
+
+
+def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
+    """The vector products of vectors of three elements, or of two, of which only the third element is returned."""
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    x, y = promoted([a, b])
+    x, y = moveaxis(x, axisa, -1), moveaxis(y, axisb, -1)
+    if x.shape[-1] not in (2, 3) or y.shape[-1] not in (2, 3):
+        raise ValueError("incompatible dimensions for cross product\n(dimension must be 2 or 3)")
+
+    def product(i: int, j: int) -> Any:
+        """x[i] * y[j]; None if a vector has no third element, which is then 0."""
+        return x[..., i] * y[..., j] if i < x.shape[-1] and j < y.shape[-1] else None
+
+    def minor(i: int, j: int) -> Any:
+        first, second = product(i, j), product(j, i)
+        if second is None:
+            return first
+        return -second if first is None else first - second
+
+    last = minor(0, 1)
+    if x.shape[-1] == y.shape[-1] == 2:
+        return last
+    return moveaxis(stack([minor(1, 2), minor(2, 0), last], -1), -1, axisc)

@@ -22,7 +22,7 @@ from hybridc.array.numpy_array import as_numpy
 from hybridc.dialects.numpy_rules import common
 from hybridc.dialects.operator import Composite, attribute, register
 from hybridc.dialects.operator_attribute import DType, Shape
-from hybridc.errors import MXNetError
+from hybridc.errors import DTypeError, MXNetError
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.nesting import as_list
 from hybridc.symbol.np_calls.np_call_names import BY_FUNCTION, BY_TITLE, PAIRS, NumpyName
@@ -58,6 +58,10 @@ def _astype(x: Any, dtype: Any) -> Any:
     return x.astype(dtype)
 
 
+# Functions of which MXNet has one operator for an array and a number, on whichever side that is.
+_COMMUTING = {"add", "multiply", "maximum", "minimum", "hypot", "lcm", "bitwise_and", "bitwise_or", "bitwise_xor"}
+
+
 @register("hybrid._numpy_call")
 class NumpyCall(Composite):
     """The results of a function of mx.np, in a composed graph."""
@@ -86,10 +90,16 @@ class NumpyCall(Composite):
         return made[0] if self.results_ == 1 else tuple(made)
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
-        """As the function says for symbols of these shapes."""
+        """As the function says for symbols of these shapes: floats, or if it takes none integers."""
+        try:
+            return self._shapes(shapes, np.dtype(np.float32))
+        except DTypeError:
+            return self._shapes(shapes, np.dtype(np.int32))
+
+    def _shapes(self, shapes: list[Shape], dtype: DType) -> tuple[list[Shape], list[Shape]]:
         trace = HOOKS.new_trace(False)
         trace.track_locations = False
-        leaves = [trace.leaf("x", tuple(s), np.dtype(np.float32), "value", numpy=True) for s in shapes]
+        leaves = [trace.leaf("x", tuple(s), dtype, "value", numpy=True) for s in shapes]
         with trace.active():
             made = self.call(*leaves)
         return [leaf.shape for leaf in leaves], [y.shape for y in made]
@@ -122,7 +132,7 @@ class NumpyCall(Composite):
         """MXNet's operator."""
         pair = self._pair()
         if pair is not None:
-            reflected = pair[1] and self.function_ not in ("add", "multiply", "maximum", "minimum", "hypot", "lcm")
+            reflected = pair[1] and self.function_ not in _COMMUTING
             return f"_npi_{'r' if reflected else ''}{self.function_}_scalar"
         if self.function_ in PAIRS:
             return f"_npi_{self.function_}"
@@ -219,13 +229,23 @@ def hashable(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
+_PAIRS_OF_INDICES = frozenset(
+    ["diag_indices", "diag_indices_from", "tril_indices", "tril_indices_from", "triu_indices", "triu_indices_from"]
+)
+
+
 def results_of(name: str, args: Sequence[Any], keywords: Mapping[str, Any]) -> int:
     """How many results a call has."""
     plain = name.rpartition(".")[2]
     if plain in ("split", "array_split", "hsplit", "vsplit", "dsplit"):
         cuts = keywords["indices_or_sections"] if "indices_or_sections" in keywords else args[1]
         return cuts if isinstance(cuts, int) else len(cuts) + 1
-    if plain in ("broadcast_arrays", "meshgrid", "atleast_1d", "atleast_2d", "atleast_3d"):
+    if plain == "unravel_index":
+        shape = keywords["shape"] if "shape" in keywords else args[1]
+        return 1 if isinstance(shape, int) else len(shape)
+    if plain in _PAIRS_OF_INDICES:  # of matrices
+        return 2
+    if plain in ("ix_", "broadcast_arrays", "meshgrid", "atleast_1d", "atleast_2d", "atleast_3d"):
         return len(args)
     if plain == "unique":
         return 1 + sum(bool(keywords.get(f"return_{what}")) for what in ("index", "inverse", "counts"))
