@@ -215,11 +215,11 @@ def sample_jobs(operators: Sequence[str]) -> Iterator[Iterator[Job]]:
 
     Operators on any numbers come once more in half precision and in integers, forward only.
     """
-    from hybridc.dialects.operator_registry import OPERATORS
+    from hybridc.dialects.operator_registry import operators
     from hybridc.tools.check_op.case import each_sample
     from hybridc.tools.check_op.check_compiled import each_other_dtype
 
-    for name, cls in sorted(OPERATORS.items()):
+    for name, cls in sorted(operators().items()):
         if name.removeprefix("hybrid.") not in operators if operators else not name.startswith("hybrid."):
             continue
         for call, case in each_sample(cls):

@@ -11,6 +11,7 @@ from weakref import ref
 import numpy as np
 
 from hybridc.array.ndarray import NDArray, at, wrap
+from hybridc.array.numpy_array import as_numpy, is_numpy
 from hybridc.array.takeover import WORTH_TAKING, taken_over
 from hybridc.context import working_on
 from hybridc.dialects.gradient import vjp
@@ -465,7 +466,8 @@ def grad(
     separate = _separate(results, () if head_grads is None else head_grads)
     if create_graph:
         _record_constants([*heads, *wanted], separate)
-    return [at(x.context, g) for x, g in zip(wanted, separate, strict=True)]
+    placed = [at(x.context, g) for x, g in zip(wanted, separate, strict=True)]
+    return [as_numpy(g) if is_numpy(x) else g for x, g in zip(wanted, placed, strict=True)]
 
 
 def _record_constants(sources: Sequence[NDArray], results: Sequence[NDArray]) -> None:
@@ -593,15 +595,17 @@ class Function:
         single = isinstance(outputs, NDArray)
         results = [y._like(y._data) for y in ([outputs] if single else outputs)]
         if STATE.recording:
-            record_operator(_FunctionRule(self), inputs, [x._data for x in inputs], results)
+            rule = _FunctionRule(self, [is_numpy(y) for y in results])
+            record_operator(rule, inputs, [x._data for x in inputs], results)
         return results[0] if single else tuple(results)
 
 
 class _FunctionRule:
     """The tape's view of a :class:`Function`."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, numpy: Sequence[bool]) -> None:
         self._function = function
+        self._numpy = numpy
 
     def inputs_of(self, output: int) -> None:
         """All inputs."""
@@ -611,7 +615,8 @@ class _FunctionRule:
 
     def vjp(self, ograds: Sequence[Any], node: TapeNode, into: Mapping[int, Any]) -> Sequence[Any]:
         """The user's ``backward``, checked for the number of gradients."""
-        grads = self._function.backward(*_filled(ograds, node.outputs))
+        filled = _filled(ograds, node.outputs)
+        grads = self._function.backward(*[as_numpy(g) if n else g for g, n in zip(filled, self._numpy, strict=True)])
         grads = [grads] if grads is None or isinstance(grads, NDArray) else list(grads)
         if len(grads) != len(node.entries):
             raise MXNetError(

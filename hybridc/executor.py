@@ -11,17 +11,16 @@ from hybridc import autograd
 from hybridc.array.ndarray import NDArray, at, plain
 from hybridc.array.numpy_array import as_default, legacy
 from hybridc.compile.compiled_graph import CompiledGraph
-from hybridc.compile.stages import Traced
 from hybridc.context import Context, check_device
 from hybridc.dialects.array.shape_rules import is_known
 from hybridc.dialects.operator import Operator
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import is_float
 from hybridc.errors import ArgumentTypeError, AttributeValueError, MXNetError, ShapeError
-from hybridc.ground.debug import compiling
 from hybridc.ground.events import RECORDER, now
 from hybridc.symbol import graph
-from hybridc.symbol.bind import evaluate, to_trace
+from hybridc.symbol.bind import evaluate
+from hybridc.symbol.cached_op import SymbolGraphs
 from hybridc.symbol.graph import SymbolNode
 from hybridc.symbol.infer import Shapes, Types, by_name
 
@@ -52,7 +51,8 @@ class Executor:
         results: Sequence[tuple[Shape | None, DType | None]] | None = None,
     ) -> None:
         """``results`` are shapes and dtypes of the outputs, if they have been inferred."""
-        self._symbol = symbol = type(symbol)(graph.owned(symbol.entries))
+        self._shared: SymbolGraphs = symbol.graphs
+        self._symbol = symbol = type(symbol)(graph.owned(symbol.entries), symbol.graphs)
         self._ctx = ctx
         self._groups = groups or {}
         self.arg_arrays = list(arg_arrays)
@@ -230,13 +230,12 @@ class Executor:
         key = training, recorded
         if key not in self._graphs:
             mode = ("train mode" if training else "predict mode") + ", recorded" * recorded
-            name = f"the executor of {self._symbol.list_outputs()[0]}"
-            compiling(name, f"it runs in {mode} for the first time", first=not self._graphs)
+            who, reason = f"the executor of {self._symbol.list_outputs()[0]}", f"it runs in {mode} for the first time"
             shapes = {name: x.shape for name, x in [*self.arg_dict.items(), *self.aux_dict.items()]}
-            trace = to_trace(self._symbol.entries, shapes, self._dtypes, training)
-            reqs = dict(zip(self._arg_names, self._reqs, strict=True))
-            grads = [i for i, leaf in enumerate(trace.leaves) if recorded and reqs.get(leaf.name, "null") != "null"]
-            self._graphs[key] = Traced(trace, tuple(grads)).graph()
+            wanted = [n for n, req in zip(self._arg_names, self._reqs, strict=True) if recorded and req != "null"]
+            self._graphs[key] = self._shared.compiled(
+                self._symbol.entries, shapes, self._dtypes, training, wanted, who, reason
+            )
         return self._graphs[key]
 
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:

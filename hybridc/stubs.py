@@ -22,13 +22,14 @@ from hybridc.array.fluent import METHODS
 from hybridc.array.functions import function
 from hybridc.dialects.operator import Elementwise, Operator
 from hybridc.dialects.operator_attribute import REQUIRED, Attribute
-from hybridc.dialects.operator_registry import FUNCTIONS
+from hybridc.dialects.operator_registry import functions
 from hybridc.dialects.scalar.table import STEPS
 from hybridc.ground.whole_files import write_whole
 from hybridc.operator import scalar_steps
 
 PACKAGE = Path(hybridc.__file__).parent
 _HEADER = "# Written by python -m hybridc.stubs; do not edit.\n# pyright: reportUnusedImport=false\n"
+FUNCTIONS = functions()
 _TYPES = """\
 from collections.abc import Sequence
 from typing import Any, Literal, TypeVar

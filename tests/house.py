@@ -65,6 +65,9 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.symbol.composed": "hybridc.symbol.symbol_to_graph hybridc.symbol.optimize",
         "hybridc.test_utils": "hybridc.tools.check_op",
     },
+    "operators that not every program uses: all of them take 25 ms": {
+        "hybridc.dialects.library": "hybridc.dialects.*",
+    },
     "a target: only graphs that are compiled for it need its passes and what runs its programs": {
         "hybridc": "hybridc.runtime.native",
         "hybridc.compile.pipeline": "hybridc.lower.llvm.* hybridc.transforms.code.tile_kernels",
@@ -88,11 +91,12 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.options": "tempfile",
     },
     "images: record files of other things do without them": {
+        "hybridc.npx.image_functions": "hybridc.image",
         "hybridc.io.io": "hybridc.image.record_iter hybridc.image.det_record_iter",
         "hybridc.recordio": "hybridc.image.codec",
     },
     "heavy modules of others": {
-        "hybridc.dialects.math.linalg_triangles": "scipy",
+        "hybridc.dialects.linalg.linalg_triangles": "scipy",
         "hybridc.dialects.operator_registry": "importlib.metadata",
         "hybridc.dialects.special": "scipy",
         "hybridc.test_utils.distributions": "scipy",
@@ -144,7 +148,7 @@ LAYERS_AND_OPERATORS = {
 # Files whose names are MXNet's, such as ``mx.op`` and ``mx.nd.op``, ``gluon.rnn.rnn_cell`` and that in contrib, or
 # Python's.
 MODULES_OF_MXNET = {"__init__.py", "__main__.py", "base.py", "io.py", "op.py", "random.py", "rnn.py", "rnn_cell.py"}
-MODULES_OF_MXNET |= {"contrib.py", "sampler.py", "sparse.py", "utils.py"}
+MODULES_OF_MXNET |= {"contrib.py", "linalg.py", "sampler.py", "sparse.py", "utils.py"}
 # Of mx.contrib.
 MODULES_OF_MXNET |= {"autograd.py", "ndarray.py"}
 # Folders whose names are MXNet's, or whose files have one idea each that nothing groups better.
@@ -168,7 +172,7 @@ PRINTED = {
 
 _DECIDE = ("hybridc.ir.", "hybridc.transforms.")
 
-_IMPORTER = "importlib.import_module"
+_IMPORTER, _REGISTER = "importlib.import_module", "LATE_MODULES"
 
 
 @dataclass(frozen=True)
@@ -224,7 +228,7 @@ def all_imports(known: Mapping[str, Path]) -> list[Import]:
     for name, path in known.items():
         text, tree = parsed(path)
         found += _imports(known, name, tree)
-        if _IMPORTER in text:
+        if _IMPORTER in text or _REGISTER in text:
             found += _named(known, name, tree)
     return found
 

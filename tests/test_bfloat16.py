@@ -120,7 +120,7 @@ LAPACK = {"trsm", "potrf", "potri", "gelqf", "syevd", "inverse", "det", "slogdet
 
 
 def samples():
-    for name, cls in sorted(operator_registry.OPERATORS.items()):
+    for name, cls in sorted(operator_registry.operators().items()):
         if name.startswith("hybrid.") and not cls.DRAWS:
             yield from (
                 (call, check.Case(cls, call, found.sample, "bfloat16")) for call, found in check.each_sample(cls)

@@ -80,12 +80,12 @@ def _networks(small: bool) -> dict[str, Callable[[], Any]]:
 
 def _operators(small: bool) -> dict[str, Callable[[], Any]]:
     import hybridc as mx
-    from hybridc.dialects.operator_registry import OPERATORS
+    from hybridc.dialects.operator_registry import operators
     from hybridc.tools.check_op.case import each_sample
     from hybridc.tools.check_op.check_compiled import compare_on
 
     assert mx.nd  # importing it registers the operators
-    ours = [cls for name, cls in sorted(OPERATORS.items()) if name.startswith("hybrid.")]
+    ours = [cls for name, cls in sorted(operators().items()) if name.startswith("hybrid.")]
     return {label: lambda case=case: compare_on(case, "triton") for cls in ours for label, case in each_sample(cls)}
 
 

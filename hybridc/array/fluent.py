@@ -165,18 +165,19 @@ class Fluent(OperatorMethods):
         )
 
 
-class _Late:
-    """A method of :class:`Fluent` before its first use, which makes it: to make all at once takes a while."""
+class LateMethod:
+    """A method of a class before its first use, which makes it: to make all at once takes a while."""
 
-    __slots__ = ("attribute", "make")
+    __slots__ = ("attribute", "cls", "make")
 
-    def __init__(self, attribute: str, make: Callable[[], Any]) -> None:
+    def __init__(self, cls: type, attribute: str, make: Callable[[], Any]) -> None:
+        self.cls = cls
         self.attribute = attribute
         self.make = make
 
     def __get__(self, instance: Any, owner: type) -> Any:
         made = self.make()
-        setattr(Fluent, self.attribute, made)
+        setattr(self.cls, self.attribute, made)
         return made.__get__(instance, owner)
 
 
@@ -187,11 +188,11 @@ def install() -> None:
     """
     of = HOOKS.function
     for name in METHODS.split():
-        setattr(Fluent, name, _Late(name, partial(of, name)) if name in FUNCTIONS else _make_method(name))
+        setattr(Fluent, name, LateMethod(Fluent, name, partial(of, name)) if name in FUNCTIONS else _make_method(name))
     methods = {f"__{symbol}__": partial(of, name) for symbol, name in _SYMBOLS.items()}
     methods |= {f"__r{symbol}__": partial(_reflected_of, name) for symbol, name in OPERATORS.items()}
     for attribute, make in methods.items():
-        setattr(Fluent, attribute, _Late(attribute, make))
+        setattr(Fluent, attribute, LateMethod(Fluent, attribute, make))
     LISTENERS.append(_replace)
 
 

@@ -39,7 +39,7 @@ operator_registry.LISTENERS.append(_forget)
 def function(name: str) -> Callable[..., Any]:
     """The function of the operator that is called ``name`` (an alias will do)."""
     if name not in _BUILT:
-        cls = operator_registry.FUNCTIONS[name]
+        cls = operator_registry.of_function(name)
         _BUILT[name] = cls.function() or _build(name, cls)
     return _BUILT[name]
 
@@ -69,7 +69,7 @@ def _build(name: str, cls: type[Operator]) -> Callable[..., Any]:
     }
     if not cls.ATTRIBUTES:
         op = scope["_op"] = cls.bind()
-        scope["_eager"] = _ufunc(op) or op.eager
+        scope["_eager"] = step_ufunc(op) or op.eager
     safe = name.rpartition(".")[2]
     exec(compile(_source(safe, cls), f"<function of {cls.NAME}>", "exec"), scope)
     made = scope[safe]
@@ -79,7 +79,7 @@ def _build(name: str, cls: type[Operator]) -> Callable[..., Any]:
     return made
 
 
-def _ufunc(op: Operator) -> Any:
+def step_ufunc(op: Operator) -> Any:
     """The NumPy ufunc that is the whole scalar body of an elementwise operator, or None."""
     if type(op).eager is not Elementwise.eager:
         return None
@@ -217,7 +217,7 @@ def _direct_by_arity(cls: type[Operator], names: list[str], records: bool) -> li
 
 def _native(cls: type[Operator], names: list[str]) -> str:
     """Whether NumPy computes in the dtypes of ``_arrays``, so that ``eager`` is all that is to be done."""
-    if cls.evaluate is not Operator.evaluate or (not cls.ATTRIBUTES and _ufunc(cls.bind()) is not None):
+    if cls.evaluate is not Operator.evaluate or (not cls.ATTRIBUTES and step_ufunc(cls.bind()) is not None):
         return "True"
     if cls.SAME_DTYPE or len(names) == 1:
         return "_arrays[0].dtype not in _other"

@@ -120,6 +120,10 @@ class NumberedNumpyArray(ndarray, NumberedNDArray):
 
     __slots__ = ()
 
+    def copy(self) -> Any:
+        """A copy."""
+        return as_numpy(super().copy())
+
     def _like(self, data: Any) -> NDArray:
         made = NumberedNumpyArray.__new__(NumberedNumpyArray)
         NumberedNDArray.__init__(made, data, self.context)
@@ -164,6 +168,11 @@ def as_numpy(x: Any) -> Any:
 def as_default(x: Any) -> Any:
     """An array that is made without inputs, or a list of them, in the class that is the default of this thread."""
     return as_numpy(x) if STATE.np_array else x
+
+
+def in_class_of(source: Any, x: Any) -> Any:
+    """A new array of ``mx.nd`` in the class of the array it was made of, or in the default class if that was none."""
+    return as_numpy(x) if is_numpy(source) or (STATE.np_array and not isinstance(source, NDArray)) else x
 
 
 def legacy(x: Any) -> Any:

@@ -840,6 +840,17 @@ def arctan(
     """The inverse of the tangent"""
     ...
 
+def arctan2(
+    lhs: _A | float,
+    rhs: _A | float | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The angle of the point (rhs, lhs), from -pi to pi"""
+    ...
+
 def arctanh(
     data: _A,
     out: Any = None,
@@ -895,6 +906,17 @@ def argsort(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """The indices that put the elements in order along an axis; equal elements keep their order."""
+    ...
+
+def around(
+    data: _A,
+    decimals: int = 0,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """x rounded to so many decimals, a half to the even one"""
     ...
 
 def band_first(
@@ -1040,6 +1062,49 @@ def bipartite_matching(
     attr: dict[str, str] | None = None,
 ) -> Any:
     """The column that each row is matched to, and the row of each column, or -1: the best pairs first"""
+    ...
+
+def bitwise_and(
+    lhs: _A | float,
+    rhs: _A | float | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The bits that lhs and rhs both have"""
+    ...
+
+def bitwise_not(
+    data: _A,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The bits that x lacks: -1 - x; of booleans the others"""
+    ...
+
+def bitwise_or(
+    lhs: _A | float,
+    rhs: _A | float | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The bits that lhs or rhs has"""
+    ...
+
+def bitwise_xor(
+    lhs: _A | float,
+    rhs: _A | float | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The bits that lhs or rhs alone has"""
     ...
 
 def boolean_mask(
@@ -1491,6 +1556,17 @@ def convolution_weight(
     """The gradient of a convolution's weight, given its data and the gradient of its result"""
     ...
 
+def copysign(
+    lhs: _A | float,
+    rhs: _A | float | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """|lhs| with the sign of rhs, also that of a zero"""
+    ...
+
 def cos(
     data: _A,
     out: Any = None,
@@ -1773,6 +1849,16 @@ def exp(
     """e**x"""
     ...
 
+def exp2(
+    data: _A,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """2**x"""
+    ...
+
 def expand_dims(
     data: _A,
     axis: int,
@@ -1860,6 +1946,50 @@ def floor(
     """The greatest whole number that is at most x"""
     ...
 
+def floor_divide(
+    lhs: _A | float,
+    rhs: _A | float | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """floor(lhs / rhs), exactly; of integers 0 where rhs is 0"""
+    ...
+
+def fmax(
+    lhs: _A | float,
+    rhs: _A | float | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The greater of lhs and rhs; the other one if one is nan"""
+    ...
+
+def fmin(
+    lhs: _A | float,
+    rhs: _A | float | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The lesser of lhs and rhs; the other one if one is nan"""
+    ...
+
+def fmod(
+    lhs: _A | float,
+    rhs: _A | float | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The remainder of lhs / rhs with the sign of lhs; of integers 0 where rhs is 0"""
+    ...
+
 def ftml_update(
     weight: Fluent,
     grad: Fluent | None = None,
@@ -1943,6 +2073,17 @@ def gather_nd(
     """``data[indices[0], indices[1], …]``; negative indices count from the end."""
     ...
 
+def gcd(
+    lhs: _A,
+    rhs: _A | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The greatest common divisor of lhs and rhs"""
+    ...
+
 def gelu(
     data: _A,
     out: Any = None,
@@ -2021,6 +2162,17 @@ def hawkesll(
     attr: dict[str, str] | None = None,
 ) -> Any:
     """The log likelihoods of sequences of marked points, and the states of the marks at the sequences' ends"""
+    ...
+
+def heaviside(
+    lhs: _A | float,
+    rhs: _A | float | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """0 where lhs < 0, 1 where lhs > 0, rhs where lhs is 0; nan stays nan"""
     ...
 
 def identity(
@@ -2420,6 +2572,28 @@ def lamb_update_phase2(
     """weight - lr * r1 / r2 * g, where r1 and r2 are the lengths of the weight and of g"""
     ...
 
+def lcm(
+    lhs: _A,
+    rhs: _A | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The least common multiple of lhs and rhs"""
+    ...
+
+def ldexp(
+    lhs: _A | float,
+    rhs: _A | float | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """lhs * 2**rhs"""
+    ...
+
 def leaky(
     data: _A,
     slope: float = 0.25,
@@ -2429,6 +2603,17 @@ def leaky(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """x where it is positive, else slope * x"""
+    ...
+
+def left_shift(
+    lhs: _A | float,
+    rhs: _A | float | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """lhs * 2**rhs modulo the range of the dtype; 0 where rhs is negative or the number of bits or more"""
     ...
 
 def linalg_det(
@@ -2693,6 +2878,17 @@ def log_softmax(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """The logarithm of softmax, exact where softmax is almost 0"""
+    ...
+
+def logaddexp(
+    lhs: _A | float,
+    rhs: _A | float | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """log(e**lhs + e**rhs) without overflow"""
     ...
 
 def logical_not(
@@ -3121,6 +3317,19 @@ def nan_to(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """x with ``value`` in place of nan"""
+    ...
+
+def nan_to_num(
+    data: _A,
+    nan: float = 0.0,
+    posinf: float | None = None,
+    neginf: float | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """x with numbers for nan and for the infinities"""
     ...
 
 def nanprod(
@@ -3951,6 +4160,17 @@ def reshape_to(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """The same elements, in row-major order, in exactly this shape: no number is special."""
+    ...
+
+def right_shift(
+    lhs: _A | float,
+    rhs: _A | float | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """floor(lhs / 2**rhs); that of the largest shift where rhs is negative or the number of bits or more"""
     ...
 
 def rint(

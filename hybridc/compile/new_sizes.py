@@ -27,7 +27,7 @@ from hybridc.ground.sizes import NotSymbolic, Sizes, is_size
 from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.options import OPTIONS
 from hybridc.runtime.native_executable import NativeExecutable
-from hybridc.trace.sized_trace import leading_sizes, with_free_sizes, with_known_sizes
+from hybridc.trace.sized_trace import is_one_image, sizes_of_arguments, with_free_sizes, with_known_sizes
 from hybridc.trace.tracer import Trace
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ class _Family:
     """Kernels, and calls of them, for all sizes for which the compiler would form the same.
 
     ``numbers`` are the integers of the trace, some of them symbolic; ``places`` are the indices of the free ones.
-    ``varying`` are those with which the code of the kernels varies: the leading sizes of arguments, and what has varied
-    so far; code for other sizes is other code, but gives the same results to the bit. ``where`` are the users' lines of
+    ``varying`` are those with which the code of the kernels varies: the sizes of arguments, and what has varied so
+    far; code for other sizes is other code, but gives the same results to the bit. ``where`` are the users' lines of
     the nodes. The ``planning`` knows of the kernels what is the same at all sizes.
     """
 
@@ -143,27 +143,41 @@ class _Family:
 def _family(traced: Traced, form: Callable[[Traced], Formed]) -> _Family | None:
     """The family of a trace, whose kernels are formed now; None if they cannot be with symbolic sizes.
 
-    What else is raised is what a compilation with plain sizes would raise, or a defect.
+    One image is a batch, of any number, unless an operator or a pass does something else to an axis of one. What else
+    is raised is what a compilation with plain sizes would raise, or a defect.
     """
+    for batches in (True, False) if is_one_image(traced.trace) else (False,):
+        try:
+            family = _formed(traced, form, batches)
+        except (NotSymbolic, NotWritable, CustomOpError):  # users' operators are written for plain integers
+            family = None
+        except Exception:
+            if not batches:
+                raise
+            family = None
+        if family is not None:
+            return family
+    return None
+
+
+def _formed(traced: Traced, form: Callable[[Traced], Formed], batches: bool) -> _Family | None:
+    """The family of a trace, formed with free sizes, ``batches`` of one among them; None if its key depends on that."""
     from hybridc.ir.sized_module import SizedModule
 
     sizes = Sizes()
     key, plain = without_sizes(traced)
-    try:
-        trace = with_free_sizes(traced.trace, sizes)
-        symbolic_key, integers = without_sizes(dataclasses.replace(traced, trace=trace))
-        if symbolic_key != key:  # a rule of a user's operator tells symbolic sizes from plain ones
-            return None
-        known = with_known_sizes(trace, sizes)
-        formed = form(dataclasses.replace(traced, trace=known))
-    except (NotSymbolic, NotWritable, CustomOpError):  # users' operators are written for plain integers
+    trace = with_free_sizes(traced.trace, sizes, batches)
+    symbolic_key, integers = without_sizes(dataclasses.replace(traced, trace=trace))
+    if symbolic_key != key:  # a rule of a user's operator tells symbolic sizes from plain ones
         return None
+    known = with_known_sizes(trace, sizes)
+    formed = form(dataclasses.replace(traced, trace=known))
     places: dict[int, int] = {}
     for place, n in enumerate(integers):
         if is_size(n) and (atom := sizes.free_atom(n)) is not None:
             places.setdefault(atom, place)
     places = {atom: places[atom] for atom in sorted(places)}
-    varying = leading_sizes(trace)
+    varying = sizes_of_arguments(trace)
     kernels = SizedModule(formed.module, sizes, varying)
     free = [plain[place] for place in places.values()]
     where, target = _lines(trace), formed.target
@@ -251,8 +265,9 @@ def _verify(
         raise VerifyError("there are no kernels with symbolic sizes now, though there were for other sizes")
     with family.lock.current:  # where sizes are equal now, ``fresh`` takes them for one, and cannot tell which varied
         fresh.kernels.vary_as(family.kernels)
-    compiled = fresh.graph(traced, values)
-    assert compiled is not None, "kernels have the lines of the trace of which they were formed"
+    own = fresh.values(without_sizes(traced)[1])
+    compiled = None if own is None else fresh.graph(traced, own)
+    assert compiled is not None, "kernels have the sizes and the lines of the trace of which they were formed"
     with family.lock.current:
         family.kernels.put(values)
         same = family.kernels.module.is_structurally_equivalent(fresh.kernels.module)

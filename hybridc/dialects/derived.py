@@ -53,7 +53,7 @@ def _apply(op: Operator, step: str, *operands: Any) -> Any:
     name = f"hybrid.{row.operator or step}"
     if name not in operator_registry.OPERATORS and row.composed is not None:
         return row.composed(_StepOperators(op), *operands)
-    if name not in operator_registry.OPERATORS:
+    if not operator_registry.has_operator(name):
         raise UnsupportedError(
             f"operator {op.NAME}: the step b.{step} of its scalar body has no gradient rule; give the "
             "operator a gradient(self, F, dy, …) of its own"

@@ -1,70 +1,82 @@
-"""The families of operators: importing this module registers them. Operators that call users' code are elsewhere."""
+"""The families of operators: importing this module registers them. Operators that call users' code are elsewhere.
+
+The modules that are named at the end are imported when a name is first not found, in this order: what more programs use
+comes first.
+"""
 
 from __future__ import annotations
 
+from hybridc.dialects import operator_registry
 from hybridc.dialects import stateful as stateful
 from hybridc.dialects.array import cast as cast
 from hybridc.dialects.array import creation_ops as creation_ops
 from hybridc.dialects.array import gather as gather
 from hybridc.dialects.array import gather_nd as gather_nd
-from hybridc.dialects.array import indices as indices
 from hybridc.dialects.array import joining as joining
 from hybridc.dialects.array import layout as layout
 from hybridc.dialects.array import padding as padding
-from hybridc.dialects.array import sequence as sequence
 from hybridc.dialects.array import shape as shape
 from hybridc.dialects.array import slicing as slicing
 from hybridc.dialects.array import sorting as sorting
-from hybridc.dialects.array import windows as windows
 from hybridc.dialects.control import branch as branch
-from hybridc.dialects.control import collectives as collectives
 from hybridc.dialects.control import layer as layer
 from hybridc.dialects.control import loop as loop
-from hybridc.dialects.control import rnn as rnn
-from hybridc.dialects.math import affine_contraction as affine_contraction
 from hybridc.dialects.math import contraction as contraction
 from hybridc.dialects.math import elementwise as elementwise
-from hybridc.dialects.math import linalg_factors as linalg_factors
-from hybridc.dialects.math import linalg_ops as linalg_ops
-from hybridc.dialects.math import linalg_triangles as linalg_triangles
-from hybridc.dialects.math import linear_maps as linear_maps
-from hybridc.dialects.math import random_choice as random_choice
-from hybridc.dialects.math import random_densities as random_densities
-from hybridc.dialects.math import random_ops as random_ops
 from hybridc.dialects.math import reduction as reduction
 from hybridc.dialects.math import statistics as statistics
 from hybridc.dialects.math import trigonometry as trigonometry
 from hybridc.dialects.math import unary as unary
 from hybridc.dialects.nn import activation as activation
-from hybridc.dialects.nn import batch_norm as batch_norm
-from hybridc.dialects.nn import columns as columns
-from hybridc.dialects.nn import contrib_ops as contrib_ops
-from hybridc.dialects.nn import convolution as convolution
-from hybridc.dialects.nn import ctc as ctc
-from hybridc.dialects.nn import dropout as dropout
-from hybridc.dialects.nn import hawkes as hawkes
-from hybridc.dialects.nn import image_sizes as image_sizes
-from hybridc.dialects.nn import interleaved as interleaved
-from hybridc.dialects.nn import loss_ops as loss_ops
-from hybridc.dialects.nn import normalization as normalization
-from hybridc.dialects.nn import pooling as pooling
 from hybridc.dialects.nn import softmax as softmax
-from hybridc.dialects.quantized import layers as layers
-from hybridc.dialects.quantized import quantize as quantize
-from hybridc.dialects.updates import adamw_updates as adamw_updates
-from hybridc.dialects.updates import adaptive_updates as adaptive_updates
-from hybridc.dialects.updates import descent_updates as descent_updates
-from hybridc.dialects.updates import layerwise_updates as layerwise_updates
-from hybridc.dialects.vision import bilinear as bilinear
-from hybridc.dialects.vision import box_nms as box_nms
-from hybridc.dialects.vision import boxes as boxes
-from hybridc.dialects.vision import correlation as correlation
-from hybridc.dialects.vision import deformable as deformable
-from hybridc.dialects.vision import image_ops as image_ops
-from hybridc.dialects.vision import image_random as image_random
-from hybridc.dialects.vision import image_random_crop as image_random_crop
-from hybridc.dialects.vision import image_resize as image_resize
-from hybridc.dialects.vision import multibox as multibox
-from hybridc.dialects.vision import proposal as proposal
-from hybridc.dialects.vision import roi as roi
-from hybridc.dialects.vision import roi_variants as roi_variants
+
+operator_registry.LATE_MODULES += [
+    "hybridc.dialects.nn.normalization",
+    "hybridc.dialects.nn.dropout",
+    "hybridc.dialects.math.random_ops",
+    "hybridc.dialects.nn.batch_norm",
+    "hybridc.dialects.nn.convolution",
+    "hybridc.dialects.nn.pooling",
+    "hybridc.dialects.math.affine_contraction",
+    "hybridc.dialects.array.sequence",
+    "hybridc.dialects.array.indices",
+    "hybridc.dialects.array.windows",
+    "hybridc.dialects.nn.loss_ops",
+    "hybridc.dialects.control.rnn",
+    "hybridc.dialects.control.collectives",
+    "hybridc.dialects.math.linear_maps",
+    "hybridc.dialects.elements.numpy_binary",
+    "hybridc.dialects.elements.bits",
+    "hybridc.dialects.updates.descent_updates",
+    "hybridc.dialects.updates.adaptive_updates",
+    "hybridc.dialects.updates.adamw_updates",
+    "hybridc.dialects.updates.layerwise_updates",
+    "hybridc.dialects.linalg.linalg_ops",
+    "hybridc.dialects.linalg.linalg_triangles",
+    "hybridc.dialects.linalg.linalg_factors",
+    "hybridc.dialects.linalg.linalg_spectra",
+    "hybridc.dialects.linalg.linalg_equations",
+    "hybridc.dialects.math.random_choice",
+    "hybridc.dialects.math.random_densities",
+    "hybridc.dialects.nn.contrib_ops",
+    "hybridc.dialects.nn.interleaved",
+    "hybridc.dialects.nn.image_sizes",
+    "hybridc.dialects.nn.columns",
+    "hybridc.dialects.nn.ctc",
+    "hybridc.dialects.nn.hawkes",
+    "hybridc.dialects.vision.boxes",
+    "hybridc.dialects.vision.box_nms",
+    "hybridc.dialects.vision.image_ops",
+    "hybridc.dialects.vision.image_resize",
+    "hybridc.dialects.vision.image_random",
+    "hybridc.dialects.vision.image_random_crop",
+    "hybridc.dialects.vision.bilinear",
+    "hybridc.dialects.vision.multibox",
+    "hybridc.dialects.vision.proposal",
+    "hybridc.dialects.vision.roi",
+    "hybridc.dialects.vision.roi_variants",
+    "hybridc.dialects.vision.deformable",
+    "hybridc.dialects.vision.correlation",
+    "hybridc.dialects.quantized.quantize",
+    "hybridc.dialects.quantized.layers",
+]

@@ -155,8 +155,11 @@ def _box(begin: Sequence[int], step: Sequence[int], shape: Shape) -> tuple[Any, 
     )
 
 
-def extreme_place(m: MovementBuilder[Any], x: Any, axis: int, combine: str) -> Any:
-    """The first index of the ``max`` or ``min`` along an axis, which keeps size 1, in x's dtype; NaN is extreme."""
+def extreme_place(m: MovementBuilder[Any], x: Any, axis: int, combine: str, dtype: Any = None) -> Any:
+    """The first index of the ``max`` or ``min`` along an axis, which keeps size 1; NaN is extreme.
+
+    The indices are in x's dtype by default.
+    """
     best, size = m.combine(combine, x, axis), x.shape[axis]
 
     def place(b: Any, *i: Any) -> Any:
@@ -167,9 +170,9 @@ def extreme_place(m: MovementBuilder[Any], x: Any, axis: int, combine: str) -> A
     first = m.combine("min", m.generate(x.shape, PLACE if size < 2**31 else np.dtype("int64"), place), axis)
 
     def converted(b: Any, *i: Any) -> Any:
-        return b.cast(b.load(first, *i), x.dtype)
+        return b.cast(b.load(first, *i), dtype or x.dtype)
 
-    return m.generate(first.shape, x.dtype, converted)
+    return m.generate(first.shape, dtype or x.dtype, converted)
 
 
 def bounded_index(b: Any, index: Any, size: int, mode: str) -> Any:

@@ -45,28 +45,38 @@ def common(dtypes: Iterable[DType]) -> DType:
     return FLOAT32 if found is None else found
 
 
+def fits(n: int, dtype: DType) -> bool:
+    """Whether an integer is in the range of a dtype of integers."""
+    return dtype.kind not in "iu" or np.iinfo(dtype).min <= n <= np.iinfo(dtype).max
+
+
 @dataclass(frozen=True)
 class NumpyRule:
     """A rule for dtypes.
 
     ``inexact``: integers and booleans are computed in float32, MXNet's default. ``counts``: booleans are computed in
-    int64. ``result`` is the dtype of the result, if that is not the one that is computed in.
+    int64. ``bits``: booleans beside a number stay booleans, as the number's truth is meant. ``result`` is the dtype of
+    the result, if that is not the one that is computed in.
     """
 
     inexact: bool = False
     counts: bool = False
+    bits: bool = False
     result: DType | None = None
 
     def computed(self, dtypes: Iterable[DType], numbers: Iterable[Any] = ()) -> DType:
         """The dtype that inputs are cast to: arrays of these dtypes, and Python's numbers, which only add a kind."""
-        dtype = common(dtypes)
+        dtype, scalars = common(dtypes), list(numbers)
         if not is_float(dtype):
             # COMPAT(mxnet): there 2.5 beside an array of integers is cut to 2, and sin, exp, std, … of integers are
             # integers.
-            if any(isinstance(n, float | np.floating) for n in numbers):
+            if any(isinstance(n, float | np.floating) for n in scalars):
                 return FLOAT64 if self.result == BOOL else FLOAT32
-            if dtype == BOOL and any(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in numbers):
+            whole = [int(n) for n in scalars]
+            if whole and dtype == BOOL and not self.bits:
                 dtype = INT64
+            if self.result == BOOL and not all(fits(n, dtype) for n in whole):  # compared, not wrapped
+                dtype = INT64 if all(fits(n, INT64) for n in whole) else FLOAT64
             if self.inexact:
                 return FLOAT32
         return INT64 if self.counts and dtype == BOOL else dtype
@@ -76,3 +86,4 @@ PROMOTES = NumpyRule()
 INEXACT = NumpyRule(inexact=True)
 COUNTS = NumpyRule(counts=True)
 COMPARES = NumpyRule(result=BOOL)
+BITS = NumpyRule(bits=True)

@@ -1,18 +1,20 @@
 """The registry of operators, by their names in the IR and the names of their functions; what users may change of them.
 
-Operators of other packages are registered by importing them, or through an entry point: a module under the
-entry point group ``hybridc.operators`` is imported when a name is first not found.
+Operators are registered by importing their modules. Some modules are imported when a name is first not found: those of
+:data:`LATE_MODULES`, then those of other packages under the entry point group ``hybridc.operators``.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
 import re
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from hybridc.errors import MXNetError
+from hybridc.ground.locks import ForkLock
 
 if TYPE_CHECKING:
     from hybridc.dialects.operator import Operator
@@ -20,8 +22,13 @@ if TYPE_CHECKING:
 Method = TypeVar("Method")
 
 ENTRY_POINTS = "hybridc.operators"
+# Those whose modules were imported; operators() and functions() have all.
 OPERATORS: dict[str, type[Operator]] = {}
 FUNCTIONS: dict[str, type[Operator]] = {}
+# Modules of hybridc's own operators, in the order in which they are imported until a name is found.
+LATE_MODULES: list[str] = []
+# Is held while they are imported: an operator is registered before the rest of its module is there.
+_LATE = ForkLock()
 # Called with the name of each function that is bound to another operator.
 LISTENERS: list[Callable[[str], None]] = []
 _ROLE = "_role_in_keys"  # the attribute of a function that is marked
@@ -32,6 +39,8 @@ def add(cls: type[Operator], override: bool = False) -> None:
 
     A class of the same name in the same place is a newer version of it, as when its file is reloaded.
     """
+    if not cls.__module__.startswith("hybridc."):
+        _import_late_modules()  # one of them may have the name
     old = OPERATORS.get(cls.NAME)
     if old is not None and not override and old.__qualname__ != cls.__qualname__:
         raise MXNetError(
@@ -55,9 +64,36 @@ def add(cls: type[Operator], override: bool = False) -> None:
                 listener(function)
 
 
+def operators() -> dict[str, type[Operator]]:
+    """All operators by their names in the IR; entry points count once they are loaded."""
+    _import_late_modules()
+    return OPERATORS
+
+
+def functions() -> dict[str, type[Operator]]:
+    """All operators by the names of their functions, likewise."""
+    _import_late_modules()
+    return FUNCTIONS
+
+
+def _import_late_modules(until: str = "") -> None:
+    """Import the late modules, or those with which a name is found."""
+    with _LATE.current:
+        for module in LATE_MODULES:
+            if until in OPERATORS or until in FUNCTIONS:
+                return
+            importlib.import_module(module)
+
+
+def has_operator(name: str) -> bool:
+    """Whether hybridc, or a module that was imported, has an operator of this name in the IR."""
+    _import_late_modules(name)
+    return name in OPERATORS
+
+
 def operator(name: str) -> type[Operator]:
     """The operator class of a name in the IR."""
-    if name not in OPERATORS:
+    if not has_operator(name):
         load_entry_points()
     try:
         return OPERATORS[name]
@@ -66,10 +102,18 @@ def operator(name: str) -> type[Operator]:
 
 
 def has_function(name: str) -> bool:
-    """Whether an operator has a function of this name; entry points are loaded before the answer is no."""
+    """Whether an operator has a function of this name; all modules are imported before the answer is no."""
+    if not name.startswith("__"):
+        _import_late_modules(name)
     if name not in FUNCTIONS and not name.startswith("_"):
         load_entry_points()
     return name in FUNCTIONS
+
+
+def of_function(name: str) -> type[Operator]:
+    """The operator whose function is called so, which there is."""
+    has_function(name)
+    return FUNCTIONS[name]
 
 
 def of_mxnet(name: str) -> type[Operator] | None:
@@ -82,7 +126,7 @@ def of_mxnet(name: str) -> type[Operator] | None:
         return of_mxnet(name.removeprefix("_npx_"))
     if has_function(name):
         return FUNCTIONS[name]
-    found = next((cls for cls in OPERATORS.values() if name in (cls.nnvm_name(), *_aliases(cls))), None)
+    found = next((cls for cls in operators().values() if name in (cls.nnvm_name(), *_aliases(cls))), None)
     return of_mxnet(name.removeprefix("_sparse_")) if found is None and name.startswith("_sparse_") else found
 
 
@@ -90,7 +134,7 @@ def of_scalar() -> dict[str, tuple[type[Operator], bool]]:
     """MXNet's operators of an array and a number: the operator of two arrays, and whether the number is first."""
     reflected: dict[str, tuple[type[Operator], bool]] = {}
     plain: dict[str, tuple[type[Operator], bool]] = {}
-    for cls in OPERATORS.values():
+    for cls in operators().values():
         names: tuple[str, ...] = vars(cls).get("NNVM_SCALAR", ())
         reflected.update((name, (cls, True)) for name in names[1:2])
         plain.update((name, (cls, False)) for name in (*names[:1], *names[2:]))

@@ -9,6 +9,7 @@ import math
 import numbers
 from typing import TYPE_CHECKING, Any, Unpack
 
+from hybridc.array.numpy_array import is_numpy
 from hybridc.errors import CheckError
 from hybridc.gluon.block import HybridBlock
 from hybridc.gluon.naming import BlockOptions
@@ -38,12 +39,17 @@ __all__ = [
 def _apply_weighting(F: Any, loss: Any, weight: float | None = None, sample_weight: Any = None) -> Any:
     """loss * sample_weight * weight, as far as they are given"""
     if sample_weight is not None:
-        loss = F.broadcast_mul(loss, sample_weight)
+        loss = _times(F, loss, sample_weight)
     if weight is None:
         return loss
     if not isinstance(weight, numbers.Number):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise CheckError(f"weight must be a number, got {type(weight).__name__}")
     return loss * weight
+
+
+def _times(F: Any, x: Any, y: Any) -> Any:
+    """x * y, which broadcast; arrays of ``mx.np`` may have other dtypes"""
+    return x * y if is_numpy(x) or is_numpy(y) else F.broadcast_mul(x, y)
 
 
 def _reshape_like(F: Any, x: Any, y: Any) -> Any:
@@ -122,12 +128,12 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
             eps = 1e-12
             positive = F.log(pred + eps) * label
             if pos_weight is not None:
-                positive = F.broadcast_mul(positive, pos_weight)
+                positive = _times(F, positive, pos_weight)
             loss = -(positive + F.log(1.0 - pred + eps) * (1.0 - label))
         elif pos_weight is None:
             loss = F.relu(pred) - pred * label + _softplus_of_minus_abs(F, pred)
         else:
-            scale = 1 + F.broadcast_mul(pos_weight - 1, label)
+            scale = 1 + _times(F, pos_weight - 1, label)
             loss = pred - pred * label + scale * (_softplus_of_minus_abs(F, pred) + F.relu(-pred))
         return self._mean(F, _apply_weighting(F, loss, self._weight, sample_weight))
 
@@ -336,7 +342,7 @@ class PoissonNLLLoss(Loss):
         self._compute_full = compute_full
 
     def hybrid_forward(self, F: Any, pred: Any, target: Any, sample_weight: Any = None, epsilon: float = 1e-08) -> Any:
-        """The loss of all samples, shape (1,)."""
+        """The loss of all samples, of shape (1,), or () of arrays of ``mx.np``."""
         target = _reshape_like(F, target, pred)
         if self._from_logits:
             loss = F.exp(pred) - target * pred
@@ -344,10 +350,11 @@ class PoissonNLLLoss(Loss):
             loss = pred - target * F.log(pred + epsilon)
         if self._compute_full:
             # COMPAT(mxnet): there a target of 0 gives nan, from 0 * log(0).
-            large = F.broadcast_maximum(target, 1.0)
+            large = F.broadcast_maximum(target * 1.0 if is_numpy(target) else target, 1.0)
             stirling = large * F.log(large) - large + 0.5 * F.log(2 * math.pi * large)
             loss = loss + stirling * (target > 1)
-        return F.mean(_apply_weighting(F, loss, self._weight, sample_weight))
+        loss = _apply_weighting(F, loss, self._weight, sample_weight)
+        return F.np.mean(loss) if is_numpy(loss) else F.mean(loss)
 
 
 class CosineEmbeddingLoss(Loss):

@@ -345,7 +345,7 @@ class Parameter:
                 "Please specify in_units, in_channels, etc for `Block`s."
             )
         if data is None:
-            data = NDArray(np.zeros(cast("tuple[int, ...]", self.shape), dtype=self.dtype))
+            data = as_default(NDArray(np.zeros(cast("tuple[int, ...]", self.shape), dtype=self.dtype)))
             with autograd.pause(), random.isolated(_seed(self._key)):
                 _fill(self.name, data, init, default_init)
         elif data.shape != self.shape:

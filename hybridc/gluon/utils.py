@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from hybridc import nd
 from hybridc.array.dispatch import is_symbol, placed
 from hybridc.array.ndarray import NDArray, check_unrecorded, values_of
+from hybridc.array.numpy_array import in_class_of
 from hybridc.context import Context, check_device
 from hybridc.errors import CheckError
 from hybridc.gluon.download import check_sha1, download, get_repo_file_url, get_repo_url, replace_file
 from hybridc.ground.absent import absent as _absent
+from hybridc.util import default_array
 
 __all__ = [
     "HookHandle",
@@ -52,7 +53,7 @@ def split_and_load(
     data: Any, ctx_list: Sequence[Context], batch_axis: int = 0, even_split: bool = True
 ) -> list[NDArray]:
     """One slice of the batch for each device, on that device."""
-    array = data if isinstance(data, NDArray) else nd.array(data)
+    array = data if isinstance(data, NDArray) else default_array(data)
     for ctx in ctx_list:
         check_device(ctx)
     if len(ctx_list) == 1:
@@ -83,7 +84,7 @@ def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite:
             native = a.asnative()
             np.multiply(native, native.dtype.type(scale), out=native)
     norm = np.array([total], dtype=np.float64 if arrays[0].dtype is np.float64 else np.float32)
-    return norm[0] if check_isfinite else placed(NDArray(norm), arrays[0].context)
+    return norm[0] if check_isfinite else in_class_of(arrays[0], placed(NDArray(norm), arrays[0].context))
 
 
 def _sum_of_squares(a: Any) -> float:

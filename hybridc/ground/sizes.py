@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, NoReturn, TypeGuard, cast
 
 # A polynomial: its monomials, each the numbers of its atoms in order, and their factors.
 Terms = tuple[tuple[tuple[int, ...], int], ...]
+_ONE: Terms = (((), 1),)
 _NUMBER = itertools.count()
 
 
@@ -59,6 +60,7 @@ class Sizes:
         self._sizes: dict[Terms, Size] = {}
         self._answered: list[Size] = []  # that keep answers
         self._equal: dict[int, Terms] = {}  # atoms that are known to equal a polynomial of others
+        self._looped: list[Terms] = []  # sizes that count as more than one
 
     def free(self, value: int) -> int:
         """The next free size."""
@@ -78,6 +80,14 @@ class Sizes:
         if found is None:
             found = self._sizes[terms] = Size(self, terms, _evaluated(terms, self.values))
         return cast("int", found)
+
+    def keep_loop(self, size: Size) -> None:
+        """Let a size, which is at least one, count as more than one: its axis keeps its loop where it is one, too.
+
+        What is asked of a multiple of its excess over one is asked of the other factor, so no guard tells one from
+        more. All else is answered for its value.
+        """
+        self._looped.append(size.terms)
 
     def free_atom(self, size: Size) -> int | None:
         """The number of the atom that a size is, if that is a free size itself."""
@@ -120,14 +130,33 @@ class Sizes:
 
     def is_zero(self, terms: Terms) -> bool:
         """Whether a polynomial is zero, on which something depends from now on."""
-        found = self._ask("== 0", terms := _primitive(self._known(terms)))
+        found = self._ask("== 0", terms := _primitive(self._beside_loops(self._known(terms))))
         if found:
             self._learn(terms)
         return found
 
+    def fix(self, size: Size) -> None:
+        """Let a size have no other value: also one that has a loop."""
+        terms = _primitive(self._known(_added(size.terms, (((), size.value),), -1)))
+        if self._ask("== 0", terms):
+            self._learn(terms)
+
     def is_negative(self, terms: Terms) -> bool:
         """Whether a polynomial is negative, on which something depends from now on."""
-        return self._ask("< 0", self._known(terms))
+        terms = self._known(terms)
+        if (factor := self._beside_loops(terms)) is not terms:
+            return self._ask("< 0", factor)
+        if (factor := self._beside_loops(more := _added(terms, _ONE, 1))) is not more:  # not positive
+            return not self._ask("< 0", _added((), factor, -1))
+        return self._ask("< 0", terms)
+
+    def _beside_loops(self, terms: Terms) -> Terms:
+        """What a polynomial is times the excess over one of a size that has a loop; itself, if it is no multiple."""
+        for size in map(self._known, self._looped if terms else ()):
+            quotient = _divided_exactly(terms, _added(size, _ONE, -1))
+            if quotient is not None:
+                return self._beside_loops(quotient)
+        return terms
 
     def _ask(self, question: str, terms: Terms) -> bool:
         if _is_number(terms):
@@ -323,7 +352,7 @@ class Size:
     # --- as a plain integer ------------------------------------------------------------------------------------------
 
     def __index__(self) -> int:
-        self.sizes.is_zero(_added(self.terms, (((), self.value),), -1))
+        self.sizes.fix(self)
         return self.value
 
     __int__ = __trunc__ = __index__
@@ -358,6 +387,24 @@ def is_same(a: int, b: int) -> bool:
     """Whether two sizes are equal by what is known of them: it asks nothing, so it holds wherever the guards do."""
     a, b = _known(a), _known(b)
     return a is b if is_size(a) or is_size(b) else a == b
+
+
+def are_same(a: Sequence[int], b: Sequence[int]) -> bool:
+    """Whether two shapes are equal by what is known of their sizes (:func:`is_same`)."""
+    return len(a) == len(b) and all(map(is_same, a, b))
+
+
+def keep_loop(size: int) -> int:
+    """A size of at least one, whose axis has a loop where it is one, too (:meth:`Sizes.keep_loop`)."""
+    if is_size(size):
+        size.sizes.keep_loop(size)
+    return cast("int", size)
+
+
+def may_exceed(a: int, b: int) -> bool:
+    """Whether a size may be greater than another; it asks nothing, so it may be wherever they are not known."""
+    excess = a - b
+    return is_size(excess) or excess > 0
 
 
 def _known(size: int) -> int:
@@ -409,6 +456,25 @@ def _multiplied(a: Terms, b: Terms) -> Terms:
             both = tuple(sorted(left + right))
             found[both] = found.get(both, 0) + x * y
     return _polynomial(found)
+
+
+def _divided_exactly(terms: Terms, divisor: Terms) -> Terms | None:
+    """A polynomial divided by one in which an atom, alone, has the factor one or minus one; None if a rest is left."""
+    atom, sign = next(((m[0], f) for m, f in reversed(divisor) if len(m) == 1 and f in (1, -1)), (-1, 0))
+    others = tuple([(m, -sign * f) for m, f in divisor if m != (atom,)])
+    if not sign or any(atom in m for m, _ in others):
+        return None
+    by_power: dict[int, dict[tuple[int, ...], int]] = {}
+    for monomial, factor in terms:
+        rest = tuple([a for a in monomial if a != atom])
+        by_power.setdefault(len(monomial) - len(rest), {})[rest] = factor
+    found: Terms = ()
+    carried: Terms = ()  # Horner's scheme at the others, which the atom equals where the divisor is zero
+    for power in range(max(by_power, default=0), -1, -1):
+        carried = _added(_polynomial(by_power.get(power, {})), _multiplied(carried, others), 1)
+        if power:
+            found = _added(found, _multiplied(carried, (((atom,) * (power - 1), sign),)), 1)
+    return None if carried or not found else found
 
 
 def _without(atoms: tuple[int, ...], fewer: tuple[int, ...]) -> tuple[int, ...] | None:

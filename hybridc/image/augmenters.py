@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.array.ndarray import NDArray, constant_values
+from hybridc.array.numpy_array import in_class_of
 from hybridc.dialects.vision.image_random import EIGENVALUES, EIGENVECTORS, LIGHTNESS
 from hybridc.errors import CheckError
 from hybridc.image.reading import pixels
@@ -167,7 +168,8 @@ class BrightnessJitterAug(Augmenter):
 
     def __call__(self, src: Any) -> NDArray:
         """The image augmented."""
-        return NDArray(floats(src, type(self).__name__) * (1.0 + random.uniform(-self.brightness, self.brightness)))
+        image = floats(src, type(self).__name__)
+        return in_class_of(src, NDArray(image * (1.0 + random.uniform(-self.brightness, self.brightness))))
 
 
 class ContrastJitterAug(Augmenter):
@@ -181,7 +183,8 @@ class ContrastJitterAug(Augmenter):
         """The image augmented."""
         image = floats(src, type(self).__name__)
         alpha = 1.0 + random.uniform(-self.contrast, self.contrast)
-        return NDArray(_blend(image, _brightness(image).mean(dtype=np.float32).astype(image.dtype), alpha))
+        mean = _brightness(image).mean(dtype=np.float32).astype(image.dtype)
+        return in_class_of(src, NDArray(_blend(image, mean, alpha)))
 
 
 class SaturationJitterAug(Augmenter):
@@ -195,7 +198,7 @@ class SaturationJitterAug(Augmenter):
         """The image augmented."""
         image = floats(src, type(self).__name__)
         alpha = 1.0 + random.uniform(-self.saturation, self.saturation)
-        return NDArray(_blend(image, _brightness(image), alpha))
+        return in_class_of(src, NDArray(_blend(image, _brightness(image), alpha)))
 
 
 def _brightness(image: Array) -> Array:
@@ -219,7 +222,7 @@ class HueJitterAug(Augmenter):
         cos, sin = np.cos(angle), np.sin(angle)
         turn = np.array([[1.0, 0.0, 0.0], [0.0, cos, -sin], [0.0, sin, cos]])
         image = floats(src, type(self).__name__)
-        return NDArray(image @ (_FROM_YIQ @ turn @ _TO_YIQ).T.astype(image.dtype))
+        return in_class_of(src, NDArray(image @ (_FROM_YIQ @ turn @ _TO_YIQ).T.astype(image.dtype)))
 
 
 class ColorJitterAug(RandomOrderAug):
@@ -244,7 +247,7 @@ class LightingAug(Augmenter):
         image = floats(src, type(self).__name__)
         alpha = np.random.normal(0, self.alphastd, size=(3,))
         colour = np.dot(np.asarray(self.eigvec) * alpha, np.asarray(self.eigval))
-        return NDArray(image + colour.astype(image.dtype))
+        return in_class_of(src, NDArray(image + colour.astype(image.dtype)))
 
 
 class ColorNormalizeAug(Augmenter):
@@ -272,7 +275,7 @@ class RandomGrayAug(Augmenter):
         if random.random() >= self.p:
             return src
         image = floats(src, type(self).__name__)
-        return NDArray(image @ _GRAY.astype(image.dtype))
+        return in_class_of(src, NDArray(image @ _GRAY.astype(image.dtype)))
 
 
 class HorizontalFlipAug(Augmenter):
@@ -286,7 +289,7 @@ class HorizontalFlipAug(Augmenter):
         """The image augmented."""
         if random.random() >= self.p:
             return src
-        return NDArray(np.ascontiguousarray(pixels(src, "HorizontalFlipAug")[:, ::-1]))
+        return in_class_of(src, NDArray(np.ascontiguousarray(pixels(src, "HorizontalFlipAug")[:, ::-1])))
 
 
 class CastAug(Augmenter):
@@ -298,7 +301,7 @@ class CastAug(Augmenter):
 
     def __call__(self, src: Any) -> NDArray:
         """The image augmented."""
-        return NDArray(constant_values(src, type(self).__name__).astype(self.typ))
+        return in_class_of(src, NDArray(constant_values(src, type(self).__name__).astype(self.typ)))
 
 
 def CreateAugmenter(

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.array.ndarray import NDArray, values_of
+from hybridc.array.numpy_array import in_class_of
 from hybridc.errors import CheckError, MXNetError
 from hybridc.image.augmenters import (
     IMAGENET_MEAN,
@@ -110,7 +111,8 @@ class DetHorizontalFlipAug(DetAugmenter):
             return src, label
         flipped = np.array(label)
         flipped[:, [_LEFT, _RIGHT]] = 1.0 - flipped[:, [_RIGHT, _LEFT]]
-        return NDArray(np.ascontiguousarray(pixels(src, "DetHorizontalFlipAug")[:, ::-1])), flipped
+        mirrored = np.ascontiguousarray(pixels(src, "DetHorizontalFlipAug")[:, ::-1])
+        return in_class_of(src, NDArray(mirrored)), flipped
 
 
 def _pair(value: Any) -> tuple[float, float]:

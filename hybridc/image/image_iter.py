@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from hybridc import recordio
 from hybridc.array.ndarray import NDArray, values_of
+from hybridc.array.numpy_array import as_default, in_class_of
 from hybridc.communication.data_parts import adjacent_part
 from hybridc.errors import AttributeValueError, CheckError, MXNetError, ShapeError
 from hybridc.image import codec
@@ -207,7 +208,7 @@ class ImageIter(DataIter):
             self._batchify(data, labels, filled)
             self._cache = None
             self._allow_read = self.last_batch_handle != "pad"
-        return DataBatch([NDArray(data)], [NDArray(labels)], pad=pad)
+        return DataBatch([as_default(NDArray(data))], [as_default(NDArray(labels))], pad=pad)
 
     def _empty(self) -> tuple[Array, Array]:
         shape: tuple[int, ...] = self.provide_label[0].shape
@@ -273,7 +274,7 @@ class ImageIter(DataIter):
 
     def imdecode(self, s: Any) -> NDArray:
         """The image in the bytes of a file; an error names the image."""
-        return NDArray(codec.decode(s, codec.COLOUR, f"{type(self).__name__}: {self._where()}"))
+        return as_default(NDArray(codec.decode(s, codec.COLOUR, f"{type(self).__name__}: {self._where()}")))
 
     def read_image(self, fname: str) -> bytes:
         """The bytes of an image file in the folder."""
@@ -293,7 +294,7 @@ class ImageIter(DataIter):
     def postprocess_data(self, datum: Any) -> Any:
         """The image CHW of an image HWC."""
         values = values_of(datum) if isinstance(datum, NDArray) else np.asarray(datum)
-        return NDArray(values.transpose(2, 0, 1))
+        return in_class_of(datum, NDArray(values.transpose(2, 0, 1)))
 
 
 def read_list(path: str | os.PathLike[str], dtype: str) -> dict[Any, tuple[Array, str]]:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.array.ndarray import NDArray, constant_values, values_of
+from hybridc.array.numpy_array import in_class_of
 from hybridc.errors import MXNetError, ShapeError
 from hybridc.image import codec
 
@@ -49,10 +50,10 @@ def _decoded(data: bytes, flag: int, to_rgb: bool, out: NDArray | None, where: s
     return delivered(image if to_rgb else codec.swapped(image), out, where)
 
 
-def delivered(image: Array, out: NDArray | None, name: str) -> NDArray:
-    """The image as an array, or in ``out``."""
+def delivered(image: Array, out: NDArray | None, name: str, source: Any = None) -> NDArray:
+    """The image as an array, or in ``out``; ``source`` is the array of which it was made, if it was one."""
     if out is None:
-        return NDArray(image)
+        return in_class_of(source, NDArray(image))
     if out.shape != image.shape or np.dtype(out.dtype) != image.dtype:
         raise ShapeError(
             f"{name}: the result is {image.dtype} of shape {image.shape}, but out is {np.dtype(out.dtype)} of shape "

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from hybridc import nd
 from hybridc.array.ndarray import NDArray, constant_values
+from hybridc.array.numpy_array import in_class_of
 from hybridc.dialects.vision.resampling import AREA, CUBIC, LANCZOS, LINEAR, NEAREST, resample
 from hybridc.dtypes import is_float
 from hybridc.errors import AttributeValueError, CheckError, MXNetError, ShapeError
@@ -38,7 +39,7 @@ def imresize(src: Any, w: int, h: int, interp: int = 1, out: NDArray | None = No
     ``interp`` is 0 (nearest), 1 (linear), 2 (cubic), 3 (average of areas), 4 (Lanczos), 9 (cubic for larger, area for
     smaller, else linear) or 10 (any of the first five, at random).
     """
-    return delivered(resized(pixels(src, "imresize"), int(w), int(h), interp), out, "imresize")
+    return delivered(resized(pixels(src, "imresize"), int(w), int(h), interp), out, "imresize", src)
 
 
 def resized(image: Array, w: int, h: int, interp: int, rng: Any = random) -> Array:
@@ -85,14 +86,14 @@ def resize_short(src: Any, size: int, interp: int = 2) -> NDArray:
     image = pixels(src, "resize_short")
     h, w = image.shape[:2]
     new_h, new_w = (size * h // w, size) if h > w else (size, size * w // h)
-    return NDArray(resized(image, new_w, new_h, interp))
+    return in_class_of(src, NDArray(resized(image, new_w, new_h, interp)))
 
 
 def fixed_crop(
     src: Any, x0: int, y0: int, w: int, h: int, size: tuple[int, int] | None = None, interp: int = 2
 ) -> NDArray:
     """The part of an image from column ``x0`` and row ``y0`` on; in another ``size`` (width, height) if given."""
-    return NDArray(_cropped(pixels(src, "fixed_crop"), (x0, y0, w, h), size, interp, random))
+    return in_class_of(src, NDArray(_cropped(pixels(src, "fixed_crop"), (x0, y0, w, h), size, interp, random)))
 
 
 def _cropped(image: Array, box: Box, size: Sequence[int] | None, interp: int, rng: Any) -> Array:
@@ -111,7 +112,7 @@ def _cropped(image: Array, box: Box, size: Sequence[int] | None, interp: int, rn
 def center_crop(src: Any, size: tuple[int, int], interp: int = 2) -> tuple[NDArray, Box]:
     """The middle of an image in a size (width, height), and where it was; it is enlarged if the image is smaller."""
     image, box = center_part(pixels(src, "center_crop"), size, interp)
-    return NDArray(image), box
+    return in_class_of(src, NDArray(image)), box
 
 
 def center_part(image: Array, size: tuple[int, int], interp: int, rng: Any = random) -> tuple[Array, Box]:
@@ -125,7 +126,7 @@ def center_part(image: Array, size: tuple[int, int], interp: int, rng: Any = ran
 def random_crop(src: Any, size: tuple[int, int], interp: int = 2) -> tuple[NDArray, Box]:
     """A random part of an image in a size (width, height), and where it was; it is enlarged if the image is smaller."""
     image, box = random_part(pixels(src, "random_crop"), size, interp)
-    return NDArray(image), box
+    return in_class_of(src, NDArray(image)), box
 
 
 def random_part(image: Array, size: tuple[int, int], interp: int, rng: Any = random) -> tuple[Array, Box]:
@@ -149,7 +150,7 @@ def random_size_crop(
     if kwargs:
         raise CheckError(f"random_size_crop: unexpected keyword arguments {', '.join(kwargs)}")
     image, box = random_sized_part(pixels(src, "random_size_crop"), size, area, ratio, interp)
-    return NDArray(image), box
+    return in_class_of(src, NDArray(image)), box
 
 
 def random_sized_part(
@@ -174,7 +175,7 @@ def color_normalize(src: Any, mean: Any, std: Any = None) -> NDArray:
     values = floats(src, "color_normalize")
     if mean is not None:
         values = values - _factor(mean, values)
-    return NDArray(values if std is None else values / _factor(std, values))
+    return in_class_of(src, NDArray(values if std is None else values / _factor(std, values)))
 
 
 def floats(src: Any, name: str) -> Array:
@@ -216,7 +217,7 @@ def copyMakeBorder(
         inside = np.zeros(made.shape[:2], bool)
         inside[top : top + image.shape[0], left : left + image.shape[1]] = True
         made[~inside] = _colour(value, values, image)
-    return delivered(made, out, "copyMakeBorder")
+    return delivered(made, out, "copyMakeBorder", src)
 
 
 def _colour(value: float, values: Any, image: Array) -> Array:
@@ -261,7 +262,7 @@ def imrotate(src: Any, rotation_degrees: Any, zoom_in: bool = False, zoom_out: b
     turned = (
         np.stack([_turned(x, float(a), zoom_in, zoom_out) for x, a in zip(batch, degrees)]) if len(batch) else batch
     )
-    return NDArray(turned[0] if images.ndim == 3 else turned)
+    return in_class_of(src, NDArray(turned[0] if images.ndim == 3 else turned))
 
 
 def _turned(image: Array, degrees: float, zoom_in: bool, zoom_out: bool) -> Array:

@@ -179,7 +179,7 @@ def strided_arrays(
             known[function] = MovedArrays.of(function)
         for name, views, parts in known[function].calls:
             placed = [(i, value, _strides(value, roots)) for i, value in (*views, *parts)]
-            strides = {i: own for i, value, own in placed if own != row_major(shape_of(value))}
+            strides = {i: own for i, value, own in placed if own != row_major(shape_of(value)) or _shows_all(value)}
             strided.setdefault(name, []).append(strides)
     return {name: calls for name, calls in strided.items() if any(calls)}
 
@@ -191,6 +191,15 @@ def _is_moved(value: SSAValue) -> bool:
             return True
         value = value.owner.operands[0]
     return part_of(value) is not None
+
+
+def _shows_all(value: SSAValue) -> bool:
+    """Whether a value is a slice of all elements: at other sizes it is one of some, so code is given its strides."""
+    while isinstance(op := value.owner, VIEWS):
+        if isinstance(op, tensor.ExtractSliceOp) and shape_of(op.source) == shape_of(value):
+            return True
+        value = op.operands[0]
+    return False
 
 
 def _strides(value: SSAValue, roots: MutableMapping[SSAValue, Shape]) -> Shape:

@@ -11,7 +11,7 @@ import copy
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import field, replace
-from typing import Any
+from typing import Any, cast
 
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.scalar.table import OperationCost
@@ -72,6 +72,11 @@ class LoopNestPlan:
     def extent(self, axes: Iterable[int]) -> int:
         """Number of elements of merged axes."""
         return math.prod(self.sizes[a] for a in axes)
+
+    def body_sizes(self) -> dict[object, int]:
+        """The values of the symbolic sizes that are constants in bodies, in order."""
+        steps = (step for sweep in self.sweeps for op in sweep.ops for step in op.body.constants)
+        return {step.size: cast(int, step.constant) for step in steps if step.size is not None}
 
     def at(self, nest: LoopNest) -> LoopNestPlan | None:
         """The schedule of the same loop nest with other sizes; None if its code would be other code."""
@@ -161,7 +166,7 @@ def _axes(nest: LoopNest, strided: frozenset[KernelValue]) -> LoopNestPlan:
     everywhere = tuple(range(len(groups)))
     dynamic = frozenset({0, *(merged[a] for a in nest.varying)})
     if grid < len(groups) or not groups:
-        dynamic_outer = dynamic & {0, *everywhere[:grid]} & {*everywhere}
+        dynamic_outer = dynamic & {*everywhere[:-1], *everywhere[:1]}
         return LoopNestPlan(nest, sizes, merged, everywhere[:grid], everywhere[grid:], False, dynamic_outer)
     vector = merged[nest.vector] if nest.vector is not None else len(groups) - 1
     crossed = _across_memory(nest, merged, vector)

@@ -31,7 +31,7 @@ from hybridc.dialects.mlir.hybrid import HandleAttr
 from hybridc.dialects.mlir.integer_array import integer_array, integers_of
 from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import Sizes, is_size
-from hybridc.ir.kernels.kernel import Axes, Kernel
+from hybridc.ir.kernels.kernel import Axes, Kernel, LoopNest
 from hybridc.ir.kernels.kernel_module import KernelFunction, kernel_functions
 from hybridc.ir.structured import give_type
 from hybridc.ir.values import functions
@@ -71,6 +71,7 @@ class SizedModule:
         self._kernels = {name: (f, f.kernel) for name, f in kernel_functions(module).items()}
         self._sized = {name for name, (_, kernel) in self._kernels.items() if _is_sized(kernel)}
         self._varying: dict[str, list[Axes]] = {}
+        self._first = frozenset(varying)
         self.vary(varying)
 
     def put(self, values: Sequence[int]) -> None:
@@ -84,12 +85,19 @@ class SizedModule:
                 function.hold(kernel.at(lambda n: _value(n, values), varying))
 
     def vary(self, atoms: Set[int]) -> None:
-        """Let the axes of the kernels vary that do with some free sizes."""
+        """Let the axes of the kernels vary that do with some free sizes.
+
+        Axes that are summed do only with those of the first time: sums are rounded as their code adds, which must not
+        depend on what was called before.
+        """
         for name, (_, kernel) in self._kernels.items():
-            self._varying[name] = [
-                tuple([a for a, n in enumerate(nest.domain) if is_size(n) and self._sizes.depends(n, atoms)])
-                for nest in kernel.nests
-            ]
+            self._varying[name] = [self._axes(nest, atoms) for nest in kernel.nests]
+
+    def _axes(self, nest: LoopNest, atoms: Set[int]) -> Axes:
+        """The axes of a loop nest that vary with some free sizes."""
+        summed = {a for op in nest.ops for a in op.reduced}
+        of = [self._first if a in summed else atoms for a in range(len(nest.domain))]
+        return tuple([a for a, n in enumerate(nest.domain) if is_size(n) and self._sizes.depends(n, of[a])])
 
     def vary_as(self, other: SizedModule) -> None:
         """Let the same axes vary as of the kernels of the same names of another module."""

@@ -62,7 +62,7 @@ from hybridc.dialects.scalar.table import ITSELF, STEPS, ScalarOperation
 from hybridc.dtypes import FLOAT32, STORED, TYPES, WIDE, DType, computed, is_float, wide
 from hybridc.errors import UnsupportedError
 from hybridc.ground.records import dataclass
-from hybridc.ground.sizes import Place, Size, is_size
+from hybridc.ground.sizes import Place, Size, are_same, is_size
 from hybridc.ir.scalars import neutral
 from hybridc.ir.structured import element_dtype, note_dtype
 
@@ -665,7 +665,7 @@ class Builder:
             return self.fill(shape, x.dtype, 0)
         if any(s < 0 and n > 1 for s, n in zip(step, shape, strict=True)):
             return self._backwards(x, begin, step, shape)
-        if not any(begin) and x.shape == shape:
+        if not any(begin) and are_same(x.shape, shape):
             return x
         properties = slice_properties(1, tuple(begin), shape, _strides(step, shape))
         return self._one(tensor.ExtractSliceOp, [x.value], Tensor(shape, x.dtype, self), **properties)

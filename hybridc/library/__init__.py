@@ -114,7 +114,7 @@ def _described(error: Exception, file: Path) -> str:
 
 def _load_python(file: Path, verbose: bool) -> ModuleType:
     """Import a file or package under its name, or under a longer one if another module has it."""
-    before = set(operator_registry.OPERATORS)
+    before = set(operator_registry.operators())
     source = file / "__init__.py" if file.is_dir() else file
     name = file.stem
     known = sys.modules.get(name)

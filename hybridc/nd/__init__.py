@@ -105,4 +105,4 @@ if not TYPE_CHECKING:  # what there is not is an error of the type checker
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *(n for n in _registry.FUNCTIONS if "." not in n)})
+    return sorted({*globals(), *(n for n in _registry.functions() if "." not in n)})

@@ -51,8 +51,8 @@ def _missing(name: str) -> AttributeError:
 
 
 def __dir__() -> list[str]:
-    names = {n for n in operator_registry.FUNCTIONS if n.startswith("_")}
-    names.update(n for cls in operator_registry.OPERATORS.values() if (n := cls.nnvm_name()).startswith("_"))
+    names = {n for n in operator_registry.functions() if n.startswith("_")}
+    names.update(n for cls in operator_registry.operators().values() if (n := cls.nnvm_name()).startswith("_"))
     return sorted({*names, *operator_registry.of_scalar(), *_OF_ARRAYS, *_CLASSES})
 
 

@@ -18,13 +18,15 @@ def lookup(namespace: str, *prefixes: str) -> tuple[Callable[[str], Any], Callab
     starts = (f"{namespace}.", *prefixes)
 
     def getattr_(name: str) -> Any:
-        for start in starts if not name.startswith("__") else ():  # import asks for __path__
+        if name.startswith("__"):  # import asks for __path__
+            raise _absent(f"mx.nd.{namespace}", name, "operator", ())
+        for start in starts:
             if operator_registry.has_function(start + name):
                 return function(start + name)
         raise _absent(f"mx.nd.{namespace}", name, "operator", dir_())
 
     def dir_() -> list[str]:
-        found = {n.removeprefix(s) for n in operator_registry.FUNCTIONS for s in starts if n.startswith(s)}
+        found = {n.removeprefix(s) for n in operator_registry.functions() for s in starts if n.startswith(s)}
         return sorted(n for n in found if n.isidentifier())
 
     return getattr_, dir_

@@ -13,6 +13,7 @@ from typing import Any
 from hybridc.array.numpy_array import as_numpy as as_numpy
 from hybridc.array.numpy_array import ndarray as ndarray
 from hybridc.ground.absent import absent as _absent
+from hybridc.np import linalg as linalg
 from hybridc.np import methods as _methods
 from hybridc.np import random as random
 from hybridc.np.by_element import *

@@ -17,22 +17,23 @@ from typing import Any
 
 import numpy as onp
 
-from hybridc.array.dispatch import explain, invoke, is_symbol
-from hybridc.array.functions import function
+from hybridc.array.autocast import AUTOCAST
+from hybridc.array.dispatch import as_scalar, explain, invoke, is_symbol
+from hybridc.array.functions import function, step_ufunc
 from hybridc.array.ndarray import NDArray
 from hybridc.array.numpy_array import as_numpy, ndarray
+from hybridc.autograd import record_operator
 from hybridc.dialects.numpy_rules import BOOL, INT32, INT64, NumpyRule
 from hybridc.dialects.operator import Operator
-from hybridc.dialects.operator_registry import FUNCTIONS
+from hybridc.dialects.operator_registry import of_function
 from hybridc.dtypes import FLOAT16, FLOAT32, FLOAT64
-from hybridc.errors import ArgumentTypeError
+from hybridc.errors import ArgumentTypeError, DTypeError
 from hybridc.ground.events import RECORDER
 from hybridc.ground.state import STATE
 
 NUMBERS = (bool, int, float, onp.generic)
-#: What NumPy's ufuncs compute as hybridc does, where both operands have the dtype.
+INT8, UINT8 = onp.dtype(onp.int8), onp.dtype(onp.uint8)
 _FLOATS = frozenset([FLOAT16, FLOAT32, FLOAT64])
-_EXACT = _FLOATS | {onp.dtype(onp.int8), onp.dtype(onp.uint8), INT32, INT64}
 
 
 def is_number(x: Any) -> bool:
@@ -85,32 +86,63 @@ def applied(op: Operator, inputs: Sequence[Any], out: Any = None, rule: NumpyRul
 
 def call(name: str, *inputs: Any, out: Any = None, **attrs: Any) -> Any:
     """The operator that is called ``name``, with its attributes, by :func:`applied`."""
-    return applied(FUNCTIONS[name].bind(**attrs), inputs, out)
+    return applied(of_function(name).bind(**attrs), inputs, out)
 
 
-def _native(cls: type[Operator], ufunc: Any) -> tuple[Any, frozenset[Any]]:
-    """What computes an operator on NumPy arrays of one dtype, and of which dtypes."""
-    rule = cls.NUMPY
-    eager = ufunc if rule.result is not None and ufunc is not None else cls.bind().eager
-    if rule.result is not None and ufunc is None:
-        return eager, frozenset()
-    return eager, _FLOATS if rule.inexact else _EXACT | {BOOL} if rule.result is not None else _EXACT
+# Dtypes of NumPy that operators take; functions of a number alone choose among them.
+_CANDIDATES = (FLOAT32, FLOAT64, FLOAT16, INT32, INT64, INT8, UINT8, BOOL)
+
+
+def _native(op: Operator, ufunc: Any) -> tuple[Any, frozenset[Any], Any]:
+    """What computes an operator on NumPy arrays of one dtype, of which dtypes, and which of these is the commonest."""
+    rule = op.NUMPY
+    if rule.result is not None:
+        dtypes = frozenset(_CANDIDATES if ufunc is not None else ())
+        return ufunc or op.eager, dtypes, FLOAT32
+    step = step_ufunc(op)
+    chosen = _FLOATS if rule.inexact else _CANDIDATES
+    dtypes = frozenset(d for d in chosen if _computes(op, step, d))
+    if FLOAT32 in dtypes:  # beside it booleans are numbers, which a rule may count
+        dtypes -= {BOOL}
+    return step or op.eager, dtypes, FLOAT32 if FLOAT32 in dtypes else INT32
+
+
+def _computes(op: Operator, ufunc: Any, dtype: Any) -> bool:
+    """Whether an operator takes arrays of a dtype, and its ufunc computes in that."""
+    count = len(op.INPUTS)
+    try:
+        op.infer_type([dtype] * count)
+        return ufunc is None or ufunc.resolve_dtypes((*[dtype] * count, None))[-1] == dtype
+    except (DTypeError, TypeError):
+        return False
+
+
+def recorded(op: Operator, inputs: Sequence[Any], arrays: Sequence[Any], result: Any) -> Any:
+    """What an operator has just computed, as an array that is on the tape."""
+    y = ndarray(onp.asarray(result))
+    operands = [x if isinstance(x, NDArray) else ndarray(onp.asarray(a)) for x, a in zip(inputs, arrays, strict=True)]
+    record_operator(op, operands, [x._data for x in operands], [y])
+    return y
 
 
 def unary(name: str, operator: str, ufunc: Any, doc: str) -> Callable[..., Any]:
     """The function ``mx.np.<name>`` of one array, which is an operator; of a number it is NumPy's ``ufunc``."""
-    op = FUNCTIONS[operator].bind()
-    eager, dtypes = _native(type(op), ufunc)
+    op = of_function(operator).bind()
+    eager, dtypes, common_dtype = _native(op, ufunc)
 
     def apply(x: Any, out: Any = None, **kwargs: Any) -> Any:
-        if type(x) is ndarray and out is None and not kwargs and not STATE.recording and STATE.trace is None:
+        if type(x) is ndarray and out is None and not kwargs and STATE.trace is None:
             data = x._data
-            if data.dtype in dtypes and not RECORDER.operators:
+            dtype = data.dtype
+            if (dtype is common_dtype or dtype in dtypes) and not (RECORDER.operators or AUTOCAST.rules):
                 try:
-                    return ndarray(onp.asarray(eager(data)))
+                    result = eager(data)
                 except Exception as error:
                     explain(op, [data], error)
                     raise
+                if STATE.recording:
+                    return recorded(op, (x,), (data,), result)
+                return ndarray(result if type(result) is onp.ndarray else onp.asarray(result))
         if kwargs:
             check_ufunc(name, kwargs)
         if isinstance(x, NUMBERS):
@@ -122,29 +154,44 @@ def unary(name: str, operator: str, ufunc: Any, doc: str) -> Callable[..., Any]:
 
 def binary(name: str, operator: str, ufunc: Any, doc: str) -> Callable[..., Any]:
     """The function ``mx.np.<name>`` of two arrays that broadcast; of two numbers it is NumPy's ``ufunc``."""
-    op = FUNCTIONS[operator].bind()
-    eager, dtypes = _native(type(op), ufunc)
-    numbers = dtypes & _FLOATS
+    op = of_function(operator).bind()
+    eager, dtypes, common_dtype = _native(op, ufunc)
+    compares = op.NUMPY.result is not None  # NumPy compares numbers beside arrays as they are
+
+    def converted(x: Any, dtype: Any) -> Any:
+        """A number beside an array, as the operator takes it; None if another dtype is computed in."""
+        if dtype is not FLOAT32 and dtype not in dtypes:
+            return None
+        if compares:
+            return x if dtype is not BOOL else None
+        if type(x) is int:
+            return None if dtype is BOOL else as_scalar(x, dtype)
+        return dtype.type(x) if dtype in _FLOATS else None
 
     def apply(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
-        if out is None and not kwargs and not STATE.recording and STATE.trace is None:
-            arrays = None
+        if out is None and not kwargs and STATE.trace is None:
+            first = second = None
             if type(x1) is ndarray:
                 first = x1._data
                 if type(x2) is ndarray:
                     second = x2._data
-                    if first.dtype is second.dtype and first.dtype in dtypes:
-                        arrays = first, second
-                elif (type(x2) is float or type(x2) is int) and first.dtype in numbers:
-                    arrays = first, first.dtype.type(x2)
-            elif type(x2) is ndarray and (type(x1) is float or type(x1) is int) and x2._data.dtype in numbers:
-                arrays = x2._data.dtype.type(x1), x2._data
-            if arrays is not None and not RECORDER.operators:
+                    dtype = first.dtype
+                    if dtype is not second.dtype or (dtype is not common_dtype and dtype not in dtypes):
+                        first = None
+                elif type(x2) is float or type(x2) is int:
+                    second = converted(x2, first.dtype)
+            elif type(x2) is ndarray and (type(x1) is float or type(x1) is int):
+                second = x2._data
+                first = converted(x1, second.dtype)
+            if first is not None and second is not None and not (RECORDER.operators or AUTOCAST.rules):
                 try:
-                    return ndarray(onp.asarray(eager(*arrays)))
+                    result = eager(first, second)
                 except Exception as error:
-                    explain(op, [onp.asarray(a) for a in arrays], error)
+                    explain(op, [onp.asarray(a) for a in (first, second)], error)
                     raise
+                if STATE.recording:
+                    return recorded(op, (x1, x2), (first, second), result)
+                return ndarray(result if type(result) is onp.ndarray else onp.asarray(result))
         if kwargs:
             check_ufunc(name, kwargs)
         if isinstance(x1, NUMBERS) and isinstance(x2, NUMBERS):
@@ -189,7 +236,7 @@ def check_ufunc(name: str, kwargs: dict[str, Any]) -> None:
     for key, value in kwargs.items():
         if key not in UFUNC_DEFAULTS:
             raise TypeError(f"{key} is an invalid keyword to function '{name}'")
-        if value is not UFUNC_DEFAULTS[key] and value != UFUNC_DEFAULTS[key]:
+        if value is not UFUNC_DEFAULTS[key] and (hasattr(value, "shape") or value != UFUNC_DEFAULTS[key]):
             if np_ufunc_legal_option(key, value):
                 raise NotImplementedError(f"{key}={value} is not implemented yet for operator {name}")
             raise TypeError(f"{key}={value} not understood for operator {name}")

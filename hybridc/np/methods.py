@@ -12,7 +12,7 @@ import numpy as onp
 
 from hybridc.array.functions import function
 from hybridc.array.ndarray import NDArray, assign
-from hybridc.array.numpy_array import NumpyMethods
+from hybridc.array.numpy_array import NumpyMethods, ndarray
 from hybridc.dialects.numpy_rules import BOOL
 from hybridc.errors import MXNetError
 from hybridc.np import by_element, reducing, selection, shaping, sums_of_products
@@ -26,6 +26,13 @@ _OPERATORS = {
     "truediv": by_element.true_divide,
     "mod": by_element.mod,
     "pow": by_element.power,
+    "floordiv": by_element.floor_divide,
+    "divmod": by_element.divmod,
+    "and": by_element.bitwise_and,
+    "or": by_element.bitwise_or,
+    "xor": by_element.bitwise_xor,
+    "lshift": by_element.left_shift,
+    "rshift": by_element.right_shift,
     "matmul": sums_of_products.matmul,
 }
 _COMPARISONS = {
@@ -90,10 +97,6 @@ def _round(self: Any, decimals: int = 0, out: Any = None) -> Any:
     return by_element.around(self, decimals, out=out)
 
 
-def _floor_divide(self: Any, other: Any) -> Any:
-    return by_element.floor_divide(self, other)
-
-
 def _equal(self: Any, other: Any) -> Any:
     return False if other is None else by_element.equal(self, other)
 
@@ -108,7 +111,12 @@ _UPDATES = {
     "multiply": by_element.multiply,
     "divide": by_element.true_divide,
     "modulo": by_element.mod,
+    "bitwise_and": by_element.bitwise_and,
+    "bitwise_or": by_element.bitwise_or,
+    "bitwise_xor": by_element.bitwise_xor,
 }
+# Python's operators that write into the array and that arrays of ``mx.nd`` lack.
+_INPLACE = {"and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor"}
 
 
 def updated(self: Any, name: str, other: Any) -> Any:
@@ -124,6 +132,13 @@ def updated(self: Any, name: str, other: Any) -> Any:
     return self
 
 
+def _inplace(name: str) -> Any:
+    def method(self: Any, other: Any) -> Any:
+        return self._inplace(name, None, other)
+
+    return method
+
+
 def install() -> None:
     """Give :class:`NumpyMethods` the functions as methods."""
     methods: dict[str, Any] = dict(_METHODS)
@@ -132,6 +147,8 @@ def install() -> None:
     methods |= {f"__{symbol}__": apply for symbol, apply in _COMPARISONS.items()}
     methods |= {
         "__neg__": by_element.negative,
+        "__pos__": by_element.positive,
+        "__invert__": by_element.bitwise_not,
         "__abs__": by_element.absolute,
         "__eq__": _equal,
         "__ne__": _not_equal,
@@ -141,10 +158,10 @@ def install() -> None:
         "astype": _astype,
         "flatten": _flatten,
         "round": _round,
-        "__floordiv__": _floor_divide,
-        "__rfloordiv__": _reflected(by_element.floor_divide),
         "_update": updated,
     }
     for name, method in methods.items():
         setattr(NumpyMethods, name, method)
+    for symbol, name in _INPLACE.items():
+        setattr(ndarray, f"__i{symbol}__", _inplace(name))
     NumpyMethods.__hash__ = object.__hash__

@@ -14,12 +14,15 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from hybridc import nd, random
+from hybridc import nd
 from hybridc.array.functions import function
 from hybridc.array.numpy_array import as_numpy
 from hybridc.context import Context, cpu, cpu_pinned, current_context, gpu, gpu_memory_info, num_gpus
 from hybridc.dialects import operator_registry
 from hybridc.ground.absent import absent as _absent
+from hybridc.npx import image_functions as image
+from hybridc.npx import random as random
+from hybridc.npx.random import seed
 from hybridc.npx.special_shapes import constraint_check, nonzero, reshape
 from hybridc.util import (
     get_cuda_compute_capability,
@@ -43,6 +46,7 @@ __all__ = [
     "get_cuda_compute_capability",
     "gpu",
     "gpu_memory_info",
+    "image",
     "is_np_array",
     "is_np_shape",
     "load",
@@ -50,6 +54,7 @@ __all__ = [
     "np_array",
     "np_shape",
     "num_gpus",
+    "random",
     "reset_np",
     "reshape",
     "save",
@@ -70,11 +75,6 @@ _NAMES = {
 }
 
 waitall = nd.waitall
-
-
-def seed(seed: int, ctx: Any = "all") -> None:
-    """Seed the random numbers, of one device or of all."""
-    random.seed(seed, ctx)
 
 
 def save(file: str, arr: Any) -> None:
@@ -113,4 +113,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_NAMES, *(n for n in operator_registry.FUNCTIONS if n.isidentifier() and n[0] != "_")})
+    return sorted({*__all__, *_NAMES, *(n for n in operator_registry.functions() if n.isidentifier() and n[0] != "_")})

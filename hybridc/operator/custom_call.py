@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from hybridc.array.ndarray import NDArray
+from hybridc.array.numpy_array import as_default
 from hybridc.context import Context
 from hybridc.dialects.checked import lasting, readonly
 from hybridc.dialects.error_context import user_code
@@ -224,17 +225,17 @@ class CustomCall:
         count = len(self.arguments)
         _, shapes = self.infer_shape([a.shape for a in arrays])
         _, dtypes = self.infer_type([a.dtype for a in arrays])
-        results = [NDArray(np.zeros(s, d)) for s, d in zip(shapes, dtypes, strict=True)]
+        results = [as_default(NDArray(np.zeros(s, d))) for s, d in zip(shapes, dtypes, strict=True)]
         given = list(results)
         state.auxiliary = [lasting(a) for a in arrays[count:]]
-        auxiliary = [NDArray(a.copy()) for a in arrays[count:]]
+        auxiliary = [as_default(NDArray(a.copy())) for a in arrays[count:]]
         where = self.where("forward", state.op)
         # COMPAT(mxnet): there an operator can write in_data, and so its caller's arrays.
         with user_code(where, train), recorded("custom operator", f"{self.op_type}.forward"):
             state.op.forward(
                 is_train=train,
                 req=["write"] * len(results),
-                in_data=[NDArray(readonly(lasting(a))) for a in arrays[:count]],
+                in_data=[as_default(NDArray(readonly(lasting(a)))) for a in arrays[:count]],
                 out_data=given,
                 aux=auxiliary,
             )
@@ -254,7 +255,7 @@ class CustomCall:
         These it gets as they are now, and may change, as in MXNet.
         """
         ins = len(self.arguments)
-        results = [NDArray(np.zeros(s, d)) for s, d in zip(state.shapes[:ins], state.dtypes, strict=False)]
+        results = [as_default(NDArray(np.zeros(s, d))) for s, d in zip(state.shapes[:ins], state.dtypes, strict=False)]
         given = list(results)
         where = self.where("backward", state.op)
         with user_code(where), recorded("custom operator", f"{self.op_type}.backward"):
@@ -264,7 +265,7 @@ class CustomCall:
                 in_data=self._values("in_data", inputs[:ins]),
                 out_data=self._values("out_data", outputs),
                 in_grad=given,
-                aux=[NDArray(a) for a in state.auxiliary],
+                aux=[as_default(NDArray(a)) for a in state.auxiliary],
             )
         _check_filled(where, "in_grad", given, results)
         grads = [r.asnative() if n else None for r, n in zip(results, needed, strict=False)]
@@ -273,7 +274,7 @@ class CustomCall:
     def _values(self, what: str, arrays: Sequence[Array | None]) -> list[Any]:
         """Arrays as the backward gets them; what the Prop did not ask for says so when it is used."""
         return [
-            _Undeclared(f"{what}[{i}]", self._prop_name) if a is None else NDArray(readonly(a))
+            _Undeclared(f"{what}[{i}]", self._prop_name) if a is None else as_default(NDArray(readonly(a)))
             for i, a in enumerate(arrays)
         ]
 

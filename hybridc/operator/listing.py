@@ -40,8 +40,8 @@ def get_all_registered_operators() -> list[str]:
 
     Custom operators of Python are called through ``Custom``.
     """
-    names = {f"_{n.replace('.', '_')}" if "." in n else n for n in operator_registry.FUNCTIONS}
-    for cls in operator_registry.OPERATORS.values():
+    names = {f"_{n.replace('.', '_')}" if "." in n else n for n in operator_registry.functions()}
+    for cls in operator_registry.operators().values():
         names.update((cls.nnvm_name(), *vars(cls).get("NNVM_ALIASES", ())))
     return sorted({*names, *operator_registry.of_scalar()})
 

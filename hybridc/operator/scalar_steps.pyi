@@ -70,6 +70,10 @@ class Steps(Protocol):
         """``sqrt(x ** 2 + y ** 2)`` without overflow."""
         ...
 
+    def copysign(self, x: Operand, y: Operand, /) -> Value:
+        """``x`` with the sign of ``y``."""
+        ...
+
     def square(self, x: Operand, /) -> Value:
         """``x * x``."""
         ...
@@ -184,6 +188,30 @@ class Steps(Protocol):
 
     def rint(self, x: Operand, /) -> Value:
         """The nearest integer, halves to even."""
+        ...
+
+    def bitwise_and(self, x: Operand, y: Operand, /) -> Value:
+        """The bits that both have."""
+        ...
+
+    def bitwise_or(self, x: Operand, y: Operand, /) -> Value:
+        """The bits that one has."""
+        ...
+
+    def bitwise_xor(self, x: Operand, y: Operand, /) -> Value:
+        """The bits that one alone has."""
+        ...
+
+    def bitwise_not(self, x: Operand, /) -> Value:
+        """The bits that x lacks."""
+        ...
+
+    def left_shift(self, x: Operand, count: Operand, /) -> Value:
+        """``x * 2 ** count`` of integers; 0 by all bits."""
+        ...
+
+    def right_shift(self, x: Operand, count: Operand, /) -> Value:
+        """``x / 2 ** count`` of integers, the floor."""
         ...
 
     def erf(self, x: Operand, /) -> Value:

@@ -312,7 +312,7 @@ def operation_names(ops: Collection[str]) -> set[str]:
     """Names of operations in the IR, from names of functions or of operations."""
     names: set[str] = set()
     for name in ops:
-        found = operator_registry.OPERATORS.get(name) or operator_registry.FUNCTIONS.get(name)
+        found = operator_registry.operators().get(name) or operator_registry.functions().get(name)
         if found is None:
             raise MXNetError(f"no operator is called {name!r}; a partitioner's ops are names such as 'exp'")
         names.add(found.NAME)

@@ -11,7 +11,7 @@ import functools
 import inspect
 import os
 import threading
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn, cast
@@ -40,6 +40,7 @@ from hybridc.ground.location import Location, user_location
 from hybridc.ground.state import STATE
 from hybridc.ground.whole_files import write_whole
 from hybridc.symbol import graph, json
+from hybridc.symbol.cached_op import SymbolGraphs
 from hybridc.symbol.graph import Entry, SymbolNode
 from hybridc.symbol.infer import listed_shapes, listed_types
 from hybridc.symbol.mixed_precision import cast_entries
@@ -236,12 +237,20 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
     ``simple_bind`` make an executor, ``eval`` runs once.
     """
 
-    __slots__ = ("entries",)
+    __slots__ = ("_graphs", "entries")
 
     trace = COMPOSER
 
-    def __init__(self, entries: Sequence[Entry] | None) -> None:
+    def __init__(self, entries: Sequence[Entry] | None, graphs: SymbolGraphs | None = None) -> None:
         self.entries = list(entries or ())
+        self._graphs = graphs
+
+    @property
+    def graphs(self) -> SymbolGraphs:
+        """Its compiled graphs, which executors share."""
+        if self._graphs is None:
+            self._graphs = SymbolGraphs()
+        return self._graphs
 
     def as_np_ndarray(self) -> Any:
         """The same results, which stand for arrays of ``mx.np``."""
@@ -385,7 +394,7 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
 
     def __setstate__(self, state: Any) -> None:
         """The state of a pickle that MXNet made: ``handle``, the graph in JSON."""
-        self.entries = json.from_json(state["handle"], "the pickled symbol")
+        self.entries, self._graphs = json.from_json(state["handle"], "the pickled symbol"), None
 
     # --- files ---------------------------------------------------------------------------------------------
 
@@ -590,14 +599,18 @@ _COMPARISONS = {
 }
 
 
-def _reflected(call: Any) -> Any:
+def _reflected(make: Callable[[], Any]) -> Any:
+    call = make()
+
     def method(self: Any, other: Any) -> Any:
         return call(other, self)
 
     return method
 
 
-def _unless_none(call: Any, answer: bool) -> Any:
+def _unless_none(make: Callable[[], Any], answer: bool) -> Any:
+    call = make()
+
     def method(self: Any, other: Any) -> Any:
         return answer if other is None else call(self, other)
 
@@ -634,19 +647,21 @@ def _install() -> None:
     for method in set(dir(ComposedSymbol)) - set(dir(Symbol)) - _OWN:
         if not method.startswith("_"):
             setattr(Symbol, method, _OfGraph(method))
+    made: dict[str, Callable[[], Any]] = {}
     for method in fluent.METHODS.split():
-        setattr(ComposedSymbol, method, symbolic(nd, method, method))
+        made[method] = functools.partial(symbolic, nd, method, method)
     for method in ("reshape", "transpose", "broadcast_like", "expand_dims", "flatten", "squeeze", "astype", "copy"):
-        setattr(ComposedSymbol, method, symbolic(fluent.Fluent, method, "cast" if method == "astype" else method))
+        made[method] = functools.partial(symbolic, fluent.Fluent, method, "cast" if method == "astype" else method)
     for operator, (called, *hints) in _ARITHMETIC.items():
-        call = symbolic(nd, called, *hints)
-        setattr(ComposedSymbol, f"__{operator}__", call)
-        setattr(ComposedSymbol, f"__r{operator}__", _reflected(call))
+        call = functools.partial(symbolic, nd, called, *hints)
+        made[f"__{operator}__"] = call
+        made[f"__r{operator}__"] = functools.partial(_reflected, call)
     for operator, (called, hint) in _COMPARISONS.items():
-        call = symbolic(nd, called, hint, f"{hint}_scalar", f"{hint}_scalar")
-        setattr(ComposedSymbol, f"__{operator}__", call)
-    setattr(ComposedSymbol, "__eq__", _unless_none(getattr(ComposedSymbol, "__eq__"), False))  # noqa: B009, B010
-    setattr(ComposedSymbol, "__ne__", _unless_none(getattr(ComposedSymbol, "__ne__"), True))  # noqa: B009, B010
+        made[f"__{operator}__"] = functools.partial(symbolic, nd, called, hint, f"{hint}_scalar", f"{hint}_scalar")
+    for operator, answer in (("__eq__", False), ("__ne__", True)):
+        made[operator] = functools.partial(_unless_none, made[operator], answer)
+    for method, make in made.items():
+        setattr(ComposedSymbol, method, fluent.LateMethod(ComposedSymbol, method, make))
     setattr(ComposedSymbol, "__neg__", _negative)  # noqa: B010
 
 

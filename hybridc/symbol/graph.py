@@ -139,6 +139,20 @@ def owned(entries: Sequence[Entry]) -> list[Entry]:
     return made
 
 
+def structure(entries: Sequence[Entry]) -> tuple[Any, ...]:
+    """What a graph computes: its operators, each with its inputs, and its variables by name.
+
+    Operators that have a state of their own differ from all others.
+    """
+    nodes = topological(entries)
+    numbers = {id(node): i for i, node in enumerate(nodes)}
+
+    def numbered(sources: Sequence[Entry]) -> tuple[tuple[int, int], ...]:
+        return tuple([(numbers[id(node)], i) for node, i in sources])
+
+    return tuple([(node.op, node.name, numbered(node.inputs)) for node in nodes]), numbered(entries)
+
+
 def substituted(entries: Sequence[Entry], replacements: dict[str, Entry]) -> list[Entry]:
     """A copy of the graph in which variables, by name, are replaced by results of other graphs.
 

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import operator
 from collections.abc import Callable
 from typing import Any, cast
 
 from hybridc.dialects.operator import Operator
-from hybridc.ground.sizes import Sizes, is_size
+from hybridc.errors import ShapeError
+from hybridc.ground.sizes import Sizes, is_size, keep_loop, value_of
 from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.tracer import Trace
 
+# Axes of an image: channels, height and width.
+IMAGES = 3
 
-def with_free_sizes(trace: Trace, sizes: Sizes) -> Trace:
+
+def with_free_sizes(trace: Trace, sizes: Sizes, batches: bool = False) -> Trace:
     """The trace again, with free sizes of its arguments, and of attributes that users computed from them.
 
     They do that with plain integers. So indices are free sizes, too: how they relate to others is recorded when they
     meet. An integer of a shape that is as large as a size before is taken for that size, which is checked of other
     traces.
+
+    A size of one is free only where ``batches`` are, and only if it leads a shape: its axis has a loop like those of
+    greater batches. ShapeError, or another, if operators take it for something else: they broadcast it, or drop it.
     """
     seen: dict[int, Any] = {}  # the sizes so far, by their values
 
@@ -27,7 +35,19 @@ def with_free_sizes(trace: Trace, sizes: Sizes) -> Trace:
         seen.update((n.value, n) for n in known if is_size(n) and n.value not in seen)
         return _changed(op, lambda value, kind: _attribute(value, kind, sizes, seen))
 
-    return _again(trace, lambda leaf, role: _leaf(leaf.shape, sizes) if role == "data" else leaf.shape, sized)
+    def leaf(symbol: TracedSymbol, role: str) -> Any:
+        return _leaf(symbol.shape, sizes, batches) if role == "data" else symbol.shape
+
+    resized = _again(trace, leaf, sized)
+    if batches and _values(trace) != _values(resized):
+        raise ShapeError("a batch of one is no batch to some operator")
+    return resized
+
+
+def is_one_image(trace: Trace) -> bool:
+    """Whether an argument is a batch of one image: its first axis has size one, three or more follow."""
+    data = [leaf.shape for leaf, role in zip(trace.leaves, trace.roles, strict=True) if role == "data"]
+    return any(len(shape) > IMAGES and shape[0] == 1 for shape in data)
 
 
 def with_known_sizes(trace: Trace, sizes: Sizes) -> Trace:
@@ -42,12 +62,10 @@ def with_known_sizes(trace: Trace, sizes: Sizes) -> Trace:
     return _again(trace, lambda leaf, _: known(leaf.shape), lambda op, _: _changed(op, lambda value, _: known(value)))
 
 
-def leading_sizes(trace: Trace) -> set[int]:
-    """The atoms of the sizes that lead the shape of an argument, as batches do."""
-    first = [
-        leaf.shape[0] for leaf, role in zip(trace.leaves, trace.roles, strict=True) if role == "data" and leaf.shape
-    ]
-    return {atom for n in first if is_size(n) for monomial, _ in n.terms for atom in monomial}
+def sizes_of_arguments(trace: Trace) -> set[int]:
+    """The atoms of the sizes of arguments: of batches, images and sequences."""
+    data = [leaf.shape for leaf, role in zip(trace.leaves, trace.roles, strict=True) if role == "data"]
+    return {atom for n in itertools.chain(*data) if is_size(n) for monomial, _ in n.terms for atom in monomial}
 
 
 def _again(
@@ -78,8 +96,14 @@ def _changed(op: Operator, change: Callable[[Any, str], Any]) -> Operator:
     return op if all(map(operator.is_, values, op.key[1:])) else op.bind_values(tuple(values))
 
 
-def _leaf(shape: tuple[int, ...], sizes: Sizes) -> tuple[int, ...]:
-    return tuple([_free(n, sizes) if n > 1 else n for n in shape])
+def _leaf(shape: tuple[int, ...], sizes: Sizes, batches: bool) -> tuple[int, ...]:
+    first = [keep_loop(sizes.free(1))] if batches and shape[:1] == (1,) else []
+    return (*first, *[_free(n, sizes) if n > 1 else n for n in shape[len(first) :]])
+
+
+def _values(trace: Trace) -> list[tuple[float, ...]]:
+    """The shapes of all that a trace makes, with the values of their sizes."""
+    return [tuple(map(value_of, symbol.shape)) for node in trace.nodes for symbol in node.outputs]
 
 
 def _attribute(value: Any, kind: str, sizes: Sizes, seen: dict[int, int]) -> Any:

@@ -26,13 +26,13 @@ def clean():
     """What a test registers and imports is gone after it."""
     modules, operators, functions = (
         set(sys.modules),
-        dict(operator_registry.OPERATORS),
-        dict(operator_registry.FUNCTIONS),
+        dict(operator_registry.operators()),
+        dict(operator_registry.functions()),
     )
     yield
     for name in set(sys.modules) - modules:
         del sys.modules[name]
-    for table, before in ((operator_registry.OPERATORS, operators), (operator_registry.FUNCTIONS, functions)):
+    for table, before in ((operator_registry.operators(), operators), (operator_registry.functions(), functions)):
         table.clear()
         table.update(before)
 

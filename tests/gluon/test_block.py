@@ -512,6 +512,36 @@ assert "xdsl" not in sys.modules
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_operators_are_imported_when_they_are_used():
+    code = """
+import sys
+import hybridc as mx
+family = lambda name: [m for m in sys.modules if m.startswith(f"hybridc.dialects.{name}.")]
+assert not family("vision") + family("quantized") + family("updates"), "imported with the package"
+assert "numpy.random" not in sys.modules
+assert mx.nd.contrib.box_iou(mx.nd.array([[0, 0, 2, 2]]), mx.nd.array([[0, 0, 2, 2]])).asscalar() == 1
+assert family("vision") and not family("quantized")
+assert "ROIPooling" in dir(mx.nd) and family("quantized")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_names_of_operators_that_are_not_imported_yet_are_taken():
+    code = """
+import hybridc as mx
+try:
+    @mx.op.register("mylib.pooled", "ROIPooling")
+    class Mine(mx.op.Elementwise):
+        def scalar(self, b, x):
+            return x
+except mx.MXNetError as error:
+    assert "mx.nd.ROIPooling is the operator" in str(error), error
+else:
+    raise AssertionError("two operators have one name")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_unknown_names_raise_attribute_error():
     for module in (mx, mx.gluon, mx.nd):
         with pytest.raises(AttributeError, match="nonesuch"):

@@ -10,12 +10,13 @@ from .symbol_cases import compact
 
 # What the files may have that MXNet lacks: operators that only the compiler makes, and a few of hybridc alone.
 _LACKING = """
-    _adaptive_roi_align _adaptive_roi_align_scatter _allreduce _await _image_random_crop _image_random_resized_crop
-    _inverse_or_zero _keep_where_equal _last_steps _psroi_pooling_scatter _resize_on_host _start_allgather
-    _start_allreduce _start_reduce_scatter _triangle _weighted_rows band_first band_sum band_weight contract
-    convolution_data convolution_weight diag_scatter digamma matmul nan_to pick_scatter resample scatter_along_axis
-    slice_scatter sum_to take_along_axis take_scatter window_count window_max window_pick window_place window_spread
-    window_spread_at window_sum windows windows_add
+    _adaptive_roi_align _adaptive_roi_align_scatter _allreduce _await _eig _image_random_crop
+    _image_random_resized_crop _inverse_or_zero _keep_where_equal _last_steps _lstsq _pinv _psroi_pooling_scatter
+    _resize_on_host _solve _start_allgather _start_allreduce _start_reduce_scatter _svd _triangle _weighted_rows
+    band_first band_sum band_weight contract convolution_data convolution_weight diag_scatter digamma exp2
+    floor_divide fmax fmin fmod gcd heaviside left_shift logaddexp matmul nan_to pick_scatter resample right_shift
+    scatter_along_axis slice_scatter sum_to take_along_axis take_scatter window_count window_max window_pick
+    window_place window_spread window_spread_at window_sum windows windows_add
 """
 # Operators of which a sample has shapes or values that MXNet refuses, or from which it infers no shapes.
 _REFUSED = """
@@ -32,10 +33,10 @@ OTHER_SHAPES = {"unravel_index"}
 
 def written(mx):
     """The files, whose variables have shapes, by the operator's name and the number of the sample."""
-    from hybridc.dialects.operator_registry import OPERATORS
+    from hybridc.dialects.operator_registry import operators
 
     found, seen = {}, set()
-    for name, cls in sorted(OPERATORS.items()):
+    for name, cls in sorted(operators().items()):
         if not name.startswith("hybrid."):
             continue
         for i, sample in enumerate(cls.samples()):

@@ -9,7 +9,7 @@ from custom_ops import Function, array
 
 import hybridc as mx
 from hybridc import autograd, gluon, op
-from hybridc.dialects.operator_registry import FUNCTIONS, LISTENERS, OPERATORS
+from hybridc.dialects.operator_registry import LISTENERS, functions, operators
 from hybridc.errors import MXNetError
 
 
@@ -297,7 +297,7 @@ def test_a_name_is_taken_once():
 
 
 def test_override_takes_a_name_over():
-    before = OPERATORS.copy(), FUNCTIONS.copy()
+    before = operators().copy(), functions().copy()
     try:
         op.register("tests.rint", override=True)(
             type("Rint", (op.Elementwise,), {"scalar": lambda self, b, x: b.neg(x)})
@@ -305,7 +305,7 @@ def test_override_takes_a_name_over():
         x = mx.nd.array([1.5])
         assert [f(x).asnumpy()[0] for f in (mx.nd.rint, mx.nd.op.rint, mx.nd.NDArray.rint)] == [-1.5] * 3
     finally:
-        for table, old in zip((OPERATORS, FUNCTIONS), before, strict=True):
+        for table, old in zip((operators(), functions()), before, strict=True):
             table.clear()
             table.update(old)
         for listener in LISTENERS:

@@ -9,7 +9,7 @@ import pytest
 
 import hybridc as mx
 from hybridc.dialects.operator import Operator
-from hybridc.dialects.operator_registry import OPERATORS
+from hybridc.dialects.operator_registry import operators
 from hybridc.tools.check_op.case import short
 from hybridc.tools.check_op.checks import Check
 from tests.slices import each_in, one_in
@@ -18,7 +18,7 @@ assert mx.nd  # importing it registers the operators
 
 MORE = " more"
 
-OURS = {name: cls for name, cls in sorted(OPERATORS.items()) if name.startswith("hybrid.")}
+OURS = {name: cls for name, cls in sorted(operators().items()) if name.startswith("hybrid.")}
 
 
 def each(

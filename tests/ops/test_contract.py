@@ -7,7 +7,7 @@ import pytest
 
 from hybridc.array.functions import function
 from hybridc.compile.definitions import is_own
-from hybridc.dialects.operator_registry import FUNCTIONS
+from hybridc.dialects.operator_registry import functions
 from hybridc.errors import OperatorCheckError
 from hybridc.tools.check_op import contract
 from tests.ops.samples import OURS, each
@@ -67,7 +67,7 @@ def test_samples(case):
         contract.samples(case)
 
 
-@each_in("name", {"all": {name: name for name, cls in FUNCTIONS.items() if cls in OURS.values()}})
+@each_in("name", {"all": {name: name for name, cls in functions().items() if cls in OURS.values()}})
 def test_function(name):
     made = function(name)
     assert made.__doc__

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hybridc.dialects.operator_registry import FUNCTIONS
+from hybridc.dialects.operator_registry import of_function
 from hybridc.errors import DTypeError, ShapeError
 
 
 def infer(name, shapes, **attrs):
-    return FUNCTIONS[name].bind(**attrs).infer_shape(list(shapes))
+    return of_function(name).bind(**attrs).infer_shape(list(shapes))
 
 
 @pytest.mark.parametrize(
@@ -61,4 +61,4 @@ def test_what_does_not_fit_is_an_error(name, attrs, shapes):
 def test_gemm_needs_floats():
     dtypes = [np.dtype("int32")] * 2
     with pytest.raises(DTypeError, match="astype"):
-        FUNCTIONS["dot"].bind().infer_type(dtypes)
+        of_function("dot").bind().infer_type(dtypes)

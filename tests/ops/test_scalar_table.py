@@ -24,6 +24,12 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 
 import c_target
 
+
+def of_integers(function):
+    """A function of bits, of whole numbers in float64."""
+    return lambda *xs: function(*[x.astype("int64") for x in xs])
+
+
 # What each step means. Beside a nan a comparison is false; of booleans the sum is "or", the product "and".
 MEANING = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "rem": np.mod, "fmod": np.fmod,
@@ -37,8 +43,12 @@ MEANING = {
     "lgamma": special.gammaln, "digamma": special.psi, "lt": np.less, "le": np.less_equal, "gt": np.greater,
     "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal, "isnan": np.isnan, "isinf": np.isinf,
     "isfinite": np.isfinite, "logical_and": np.logical_and, "logical_or": np.logical_or,
-    "logical_xor": np.logical_xor, "logical_not": np.logical_not,
+    "copysign": np.copysign, "logical_xor": np.logical_xor, "logical_not": np.logical_not,
     "quotient": lambda x, y: x / y,
+    **{name: of_integers(getattr(np, name)) for name in ("bitwise_and", "bitwise_or", "bitwise_xor")},
+    "bitwise_not": of_integers(np.invert),
+    "left_shift": lambda x, y: x * 2.0**y,
+    "right_shift": lambda x, y: np.floor(x / 2.0**y),
     "select": lambda x, y: np.where(x > y, x, y),
     "cast": lambda x: np.trunc(x),
     "like": lambda x: x + 2.5,
@@ -106,7 +116,7 @@ def meant(step, kind):
     """The result in float64, as the dtype of the step's results has it."""
     xs = [x.astype(kind).astype("float64") for x in arrays(kind)[: count(step)]]
     with np.errstate(all="ignore"):
-        result = MEANING[step](*xs)
+        result = np.logical_not(*xs) if (step, kind) == ("bitwise_not", "bool") else MEANING[step](*xs)
     if step in CALLS:
         return result
     out = loop_dtypes(step, (np.dtype(kind),) * count(step))[-1]
@@ -171,10 +181,14 @@ def test_printed_as_c(monkeypatch, kind):
 
 
 # The steps that no operator differentiates.
-WITHOUT = ("fmod", "digamma", "atan2")
+WITHOUT = ("digamma",)
 
 
-@pytest.mark.parametrize("step", [step for step in STEPS if step not in CALLS])
+# The steps of integers alone.
+BITS = ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "left_shift", "right_shift")
+
+
+@pytest.mark.parametrize("step", [step for step in STEPS if step not in CALLS and step not in BITS])
 def test_gradients(step):
     """Those of an operator with this step, against differences of what it means."""
 
@@ -202,7 +216,7 @@ def test_gradients(step):
     for i, x in enumerate(inputs):
         above, below = ([v + d * (i == j) for j, v in enumerate(xs)] for d in (1e-6, -1e-6))
         differences = (MEANING[step](*above) * 1.0 - MEANING[step](*below) * 1.0) / 2e-6
-        assert STEPS[step].flat == (not differences.any()), step
+        assert STEPS[step].flat == (not differences.any()) or (step, i) == ("copysign", 1), step
         np.testing.assert_allclose(x.grad.asnumpy(), differences, rtol=1e-6, atol=1e-8, err_msg=step)
 
 

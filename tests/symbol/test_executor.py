@@ -305,6 +305,29 @@ def test_shared_executor_and_buffer():
     assert fourth.arg_dict["data"] is third.arg_dict["data"]
 
 
+def test_executors_of_a_symbol_share_its_compiled_graphs():
+    net = mlp()
+    results = []
+    for _ in range(3):
+        executor = filled(net.simple_bind(mx.cpu(), data=(5, 7)))
+        executor.forward(is_train=True)
+        executor.backward(mx.nd.ones((5, 3)))
+        results.append((executor, executor.outputs[0].asnumpy(), executor.grad_dict["fc1_weight"].asnumpy()))
+    first, second, _ = (each for each, *_ in results)
+    assert first._graphs[True, True] is second._graphs[True, True]
+    with mx.no_recompile():
+        third = filled(net.simple_bind(mx.cpu(), data=(5, 7)))
+        third.arg_dict["data"][:] = 0
+        third.forward(is_train=True)
+    for executor, y, grad in results:  # each has arrays of its own
+        np.testing.assert_array_equal(executor.outputs[0].asnumpy(), results[0][1])
+        np.testing.assert_array_equal(y, results[0][1])
+        np.testing.assert_array_equal(grad, results[0][2])
+    other = filled(net.simple_bind(mx.cpu(), data=(5, 7), grad_req={"fc1_weight": "write"}))
+    other.forward(is_train=True)
+    assert other._graphs[True, True] is not first._graphs[True, True]
+
+
 def test_eval_takes_auxiliary_states_too():
     norm = mx.sym.BatchNorm(mx.sym.var("x"), name="bn", fix_gamma=False, eps=0)
     given = {"bn_gamma": [2, 3], "bn_beta": [0, 1], "bn_moving_mean": [1, 1], "bn_moving_var": [4, 1]}

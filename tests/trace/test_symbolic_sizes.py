@@ -7,13 +7,13 @@ import operator
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hybridc.dialects.array.slicing import part_of
 from hybridc.dialects.mlir.integer_array import integer_array, integers_of
 from hybridc.ground.serialize import without_integers
-from hybridc.ground.sizes import Size, Sizes, is_same, value_of
+from hybridc.ground.sizes import Size, Sizes, are_same, is_same, keep_loop, may_exceed, value_of
 from hybridc.ir.concatenated import reshaped_strides
 
 NAMES = ("+", "-", "*", "//", "%", "-//", "max", "min", "if <", "if ==", "if", "slice", "index")
@@ -200,3 +200,49 @@ def test_what_is_the_same_is_not_asked():
     assert not is_same(n, 6)
     assert m == 6
     assert is_same(n, 6)
+
+
+def test_a_size_that_keeps_its_loop_is_more_than_one():
+    """Whatever is asked about it is answered as for greater ones, where one would be told from them."""
+    sizes = Sizes()
+    n, m = keep_loop(sizes.free(1)), sizes.free(5)
+    assert [n == 1, n != 1, n < 2, n <= 1, n > 1, n >= 2] == [False, True, False, False, True, True]
+    assert [n * m == m, m < n * m, n * (m + 1) <= m + 1, 2 * n == 2] == [False, True, False, False]
+    assert all(sizes.hold(sizes.at([k, j])) for k in (1, 2, 9) for j in (5, 7))
+    assert n < 3
+    assert n * m < 8
+    assert [sizes.hold(sizes.at([k, 5])) for k in (1, 2, 3)] == [True, False, False]
+    assert (10, 20)[n] == 20
+    assert [sizes.hold(sizes.at([k, 3])) for k in (1, 2)] == [True, False]
+
+
+def test_a_sum_that_keeps_its_loop():
+    """As an axis of one more than what is missing in the last of the tiles of four."""
+    sizes = Sizes()
+    n = sizes.free(8)
+    border = keep_loop(-(-n // 4) * 4 - n + 1)
+    assert [border != 1, border * n > n, border > 0] == [True, True, True]
+    assert all(sizes.hold(sizes.at([k])) for k in range(2, 40))
+
+
+@given(st.lists(st.tuples(st.sampled_from(NAMES), st.integers(0, 20), st.integers(0, 20)), max_size=12))
+def test_programs_of_batches(steps):
+    """Where the guards that a batch of one leaves hold for a greater one, this is decided alike, and computed."""
+    sizes = Sizes()
+    batch, other = keep_loop(sizes.free(1)), sizes.free(5)
+    try:
+        values, decided = computed(steps, [batch, other])
+    except ZeroDivisionError:  # by its excess over one
+        assume(False)
+    for free in ((2, 5), (3, 5), (2, 6), (7, 4)):
+        atoms = sizes.at(free)
+        if atoms is not None and sizes.hold(atoms):
+            assert computed(steps, list(free)) == ([n.at(atoms) if type(n) is Size else n for n in values], decided)
+
+
+def test_sizes_are_compared_without_a_question():
+    sizes = Sizes()
+    n = sizes.free(8)
+    assert [are_same((n, 3), other) for other in ((n + 0, 3), (8, 3), (n,))] == [True, False, False]
+    assert [may_exceed(a, b) for a, b in ((n, 9), (9, n), (n + 1, n), (n, n))] == [True, True, True, False]
+    assert not sizes.guards

@@ -10,7 +10,7 @@ import numpy as np
 
 from hybridc.dialects.math.elementwise import meaning
 from hybridc.dialects.math.unary import Unary, unary
-from hybridc.dialects.numpy_rules import COMPARES
+from hybridc.dialects.numpy_rules import COMPARES, PROMOTES
 from hybridc.dialects.operator import Bad, Composite, Elementwise, Sample, attribute, register
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import is_float, is_half, kind_of
@@ -181,6 +181,7 @@ class AmpMulticast(Composite):
 class Copy(Unary):
     """A copy of the input."""
 
+    NUMPY = PROMOTES
     REFERENCE = meaning(lambda x: x)
 
     def scalar(self, b: Any, x: Any) -> Any:

@@ -367,7 +367,7 @@ class CumSum(Opaque):
         (shape,) = shapes
         if self.axis is None or (not shape and self.axis in (0, -1)):  # NumPy takes a scalar for an array of one
             return shapes, [(math.prod(shape),)]
-        normalize_axis("cumsum", self.axis, len(shape))
+        normalize_axis(self.title(), self.axis, len(shape))
         return shapes, [shape]
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
@@ -395,4 +395,33 @@ class CumSum(Opaque):
     @classmethod
     def bad_samples(cls) -> Sequence[Bad]:
         text = "cumsum: axis 2 is out of range for an input of 2 dimensions; it must be from -2 to 1"
+        return [(((2, 3),), {"axis": 2}, text)]
+
+
+@register("hybrid.cumprod")
+class CumProd(CumSum):
+    """The products of all elements up to each one along an axis, or in the flattened array; 0 has the gradient nan"""
+
+    def eager(self, *arrays: Any) -> Any:
+        (x,) = arrays
+        dtype = x.dtype if self.dtype is None else self.dtype
+        return np.cumprod(x, self.axis, wide(dtype)).astype(dtype, copy=False)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, x, y = values
+        axis = 0 if self.axis is None else self.axis
+        following = F.flip(F.cumsum(F.flip(dy * y, axis=axis), axis=axis), axis=axis)
+        return F.reshape_to(following, shape=x.shape) / x
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        return [
+            Sample([(2, 3)], lambda x: np.array([x.reshape(-1)[: i + 1].prod() for i in range(6)]), low=0.5),
+            Sample([(2, 3)], lambda x: np.stack([x[0], x[0] * x[1]]), axis=-2, low=0.5),
+            Sample([(2, 0)], lambda x: x, axis=1),
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> Sequence[Bad]:
+        text = "cumprod: axis 2 is out of range for an input of 2 dimensions; it must be from -2 to 1"
         return [(((2, 3),), {"axis": 2}, text)]

@@ -28,6 +28,7 @@ class _ArgExtreme(Opaque):
 
     axis: int | None = attribute(None, "the axis; the flattened array if None")
     keepdims: bool = attribute(False, "keep the axis, with size 1")
+    dtype: DType | None = attribute(None, "internal: the dtype of the indices, where that is not the input's")
 
     @classmethod
     def upgrade_nnvm(cls, attrs: Mapping[str, str], version: int) -> Mapping[str, str]:
@@ -50,13 +51,16 @@ class _ArgExtreme(Opaque):
     def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         (x,) = xs
         flat = m.reshape(x, (math.prod(x.shape),)) if self.axis is None else x
-        place = extreme_place(m, flat, (self.axis or 0) % len(flat.shape), self.EXTREME)
+        place = extreme_place(m, flat, (self.axis or 0) % len(flat.shape), self.EXTREME, self.dtype)
         return m.reshape(place, self.infer_shape([x.shape])[1][0])
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
         shape = self.infer_shape([x.shape])[1][0]
-        return self.choose(x).astype(x.dtype).reshape(shape)
+        return self.choose(x).astype(self.dtype or x.dtype).reshape(shape)
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        return dtypes, [self.dtype or dtypes[0]]
 
     def choose(self, x: Any) -> Any:
         """The indices as integers."""

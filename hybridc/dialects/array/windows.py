@@ -20,6 +20,7 @@ from hybridc.dialects.operator import Bad, Movement, Sample, attribute, no_gradi
 from hybridc.dialects.operator_attribute import Axes, DType, Shape
 from hybridc.dtypes import WIDE, wide
 from hybridc.errors import AttributeValueError, ShapeError
+from hybridc.ground.sizes import may_exceed
 
 # So many elements of a window are read in one loop body; more are read axis by axis, or by a loop of their own.
 UNROLLED = 64
@@ -96,7 +97,7 @@ class _Windowed(Movement):
         given = zip(self.axes, self.strides, self.dilates, self.pads, self.lasts(), strict=True)
         for k, (a, s, d, p, last) in zip(taps, given, strict=True):
             at = scaled(window[a], s, k * d - p if isinstance(k, int) else scaled(k, d, -p))
-            low, high = p > 0, bool(last > shape[a])
+            low, high = p > 0, may_exceed(last, shape[a]) if p > 0 else bool(last > shape[a])
             if low:
                 inside = both(inside, at >= 0)
             if high:

@@ -100,7 +100,7 @@ def _kind(value: Any) -> str:
 
 def _install(cls: type[Operator], interface: Interface, value: Any) -> None:
     """Replace the methods of the class; derived operators keep theirs."""
-    derived = [c for c in operator_registry.OPERATORS.values() if c is not cls and issubclass(c, cls)]
+    derived = [c for c in operator_registry.operators().values() if c is not cls and issubclass(c, cls)]
     before = [(c, m, getattr(c, m)) for c in derived for m in interface.methods if hasattr(c, m)]
     interface.install(cls, value)
     for other, method, kept in before:

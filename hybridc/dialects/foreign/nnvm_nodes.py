@@ -18,10 +18,9 @@ def get(name: str) -> type[Operator]:
     """The class of an operator, by its name in the IR (``mylib.swish``) or that of its function (``swish``)."""
     if name.__class__ is not str:
         raise ArgumentTypeError(f"an operator is named by a string, as 'mylib.swish' or 'relu', got {name!r}")
-    found = operator_registry.OPERATORS.get(name)
-    if found is None and operator_registry.has_function(name):
-        found = operator_registry.FUNCTIONS[name]
-    return found if found is not None else operator_registry.operator(name)
+    if not operator_registry.has_operator(name) and operator_registry.has_function(name):
+        return operator_registry.of_function(name)
+    return operator_registry.operator(name)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from hybridc import random
 from hybridc.dialects.operator import Bad, Opaque, attribute, no_gradient, register
 from hybridc.dialects.operator_attribute import DType, Shape
-from hybridc.errors import ShapeError
+from hybridc.errors import AttributeValueError, ShapeError
 
 
 @register("hybrid.sample_multinomial", "_sample_multinomial", "random.multinomial")
@@ -148,3 +148,41 @@ class SampleUniqueZipfian(Opaque):
     def bad_samples(cls) -> Sequence[Bad]:
         text = "_sample_unique_zipfian: shape=(2, 5) must be (rows, n), with n of at most 4"
         return [((), {"range_max": 4, "shape": (2, 5)}, text)]
+
+
+@register("hybrid._multinomial_counts")
+class MultinomialCounts(Opaque):
+    """How often each outcome comes in ``n`` trials, by the probabilities in data; what they lack of 1 is the last's"""
+
+    gradient = no_gradient
+
+    INPUTS = ("data", "key")
+    DRAWS = True
+    SAME_DTYPE = False
+    n: int = attribute(doc="number of trials", low=0)
+    shape: Shape = attribute((), "shape of the repetitions")
+    draw: int = attribute(0, "internal: which use of the key this is")
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        if len(shapes[0]) != 1 or not shapes[0][0]:
+            raise ShapeError(f"_multinomial_counts: data must be a vector of probabilities, got shape {shapes[0]}")
+        return shapes, [(*self.shape, *shapes[0])]
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        return dtypes, [np.dtype("int64")]
+
+    def eager(self, *arrays: Any) -> Any:
+        data, key = arrays
+        self.infer_shape([data.shape, key.shape])
+        chances = data.astype(np.float64)
+        total = chances.sum()
+        if total > 1:  # by rounding, if they are of float32
+            if total > 1 + 1e-5:
+                raise AttributeValueError(f"_multinomial_counts: the probabilities in data sum to {total}, more than 1")
+            chances = chances / total
+        return random.generator(key, self.draw).multinomial(self.n, chances, self.shape or None).astype(np.int64)
+
+    @classmethod
+    def bad_samples(cls) -> Sequence[Bad]:
+        text = "_multinomial_counts: data must be a vector of probabilities, got shape (2, 2)"
+        return [(((2, 2),), {"n": 3}, text)]

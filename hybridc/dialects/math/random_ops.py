@@ -71,6 +71,11 @@ def bernoulli(rng: Any, shape: Shape, dtype: DType, prob: Any) -> Any:
     return rng.random(shape, _float(dtype)) < prob
 
 
+def binomial(rng: Any, shape: Shape, _: DType, n: Any, p: Any) -> Any:
+    """Successes in n trials of probability p"""
+    return rng.binomial(n.astype(np.int64), p, shape)
+
+
 # --- kinds of operators -----------------------------------------------------------------------------------
 
 
@@ -330,6 +335,14 @@ SampleGeneralizedNegativeBinomial = _from_arrays(
     generalized_negative_binomial,
     ("mu", "alpha"),
     "counts with the mean mu and the variance mu + alpha mu^2",
+)
+
+SampleBinomial = define(
+    _FromArrays,
+    "hybrid._sample_binomial",
+    "For each element of n and p, how many of n trials succeed that do so with the probability p",
+    VALUES=staticmethod(binomial),
+    INPUTS=("n", "p", "key"),
 )
 
 UniformLike = _like("hybrid.random_uniform_like", RandomUniform)

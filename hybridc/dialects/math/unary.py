@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hybridc.dialects.math.elementwise import by_element, meaning
-from hybridc.dialects.numpy_rules import INEXACT, PROMOTES, NumpyRule
-from hybridc.dialects.operator import Elementwise, Sample, attribute, define, register
-from hybridc.dialects.operator_attribute import Shape
+from hybridc.dialects.numpy_rules import COUNTS, INEXACT, PROMOTES, NumpyRule
+from hybridc.dialects.operator import Elementwise, Opaque, Sample, attribute, define, no_gradient, register
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dialects.scalar import NUMPY
 from hybridc.dialects.special import scipy_special
 from hybridc.errors import UnsupportedError
@@ -79,7 +79,7 @@ Negative = unary(
     lambda b, x: -x,
     lambda F, dy, x, y: -dy,
     alias="_np_negative",
-    numpy=PROMOTES,
+    numpy=COUNTS,
 )
 Abs = unary(
     "hybrid.abs",
@@ -159,6 +159,13 @@ Reciprocal = unary(
 
 
 Exp = unary("hybrid.exp", "e**x", by_element(math.exp), lambda b, x: b.exp(x), lambda F, dy, x, y: dy * y)
+Exp2 = unary(
+    "hybrid.exp2",
+    "2**x",
+    meaning(lambda x: 2.0**x),
+    lambda b, x: b.exp2(x),
+    lambda F, dy, x, y: dy * (y * math.log(2)),
+)
 Expm1 = unary(
     "hybrid.expm1",
     "e**x - 1, exact for small x",
@@ -241,6 +248,99 @@ class Rint(Unary):
     def scalar(self, b: Any, x: Any) -> Any:
         whole = b.floor(x)
         return b.select(x - whole > 0.5, b.ceil(x), whole)
+
+
+@register("hybrid.around")
+class Around(Unary):
+    """x rounded to so many decimals, a half to the even one"""
+
+    NNVM = "_npi_around"
+    STEPS = True
+    NUMPY = PROMOTES
+    gradient = no_gradient
+
+    decimals: int = attribute(0, "how many decimals; negative ones count from the point to the left")
+
+    def scalar(self, b: Any, x: Any) -> Any:
+        scale = 10.0 ** abs(self.decimals)
+        if not self.decimals:
+            return b.rint(x)
+        return b.rint(x * scale) / scale if self.decimals > 0 else b.rint(x / scale) * scale
+
+    def eager(self, *arrays: Any) -> Any:
+        return np.rint(*arrays) if not self.decimals and arrays[0].dtype.kind == "f" else super().eager(*arrays)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        rounded: Any = np.vectorize(round, otypes=[float])  # Python rounds halves to even, too
+        halves = np.array([0.5, 1.5, -0.5, -2.5, 2.25, 0.0])
+        return [
+            Sample([halves], rounded, grad=False),
+            Sample([(3, 5)], lambda x: rounded(10 * x) / 10, grad=False, decimals=1),
+            Sample([(0, 2)], rounded, grad=False),
+            Sample([100 * halves], lambda x: rounded(x / 100) * 100, grad=False, decimals=-2),
+        ]
+
+
+@register("hybrid.frexp")
+class Frexp(Opaque):
+    """Mantissas of 0.5 to 1 and exponents, int32, of which x is mantissa * 2**exponent"""
+
+    def num_outputs(self) -> int:
+        return 2
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        return shapes, [shapes[0]] * 2
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        return dtypes, [dtypes[0], np.dtype(np.int32)]
+
+    def eager(self, *arrays: Any) -> Any:
+        mantissa, exponent = np.frexp(arrays[0])
+        return np.asarray(mantissa), np.asarray(exponent, np.int32)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, _, _, _, exponent = values
+        return dy * F.exp2(F.cast(-exponent, dy.dtype))
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        def reference(x: Any) -> Any:
+            exponent = np.floor(np.log2(np.abs(x))) + 1
+            return x / 2.0**exponent, exponent
+
+        return [Sample([s], reference, low=0.2) for s in ((3, 5), (0, 2))]
+
+
+@register("hybrid.nan_to_num")
+class NanToNum(Unary):
+    """x with numbers for nan and for the infinities"""
+
+    NNVM = "_npi_nan_to_num"
+    NNVM_ONLY = ("copy",)
+    NUMPY = PROMOTES
+
+    nan: float = attribute(0.0, "the number for nan")
+    posinf: float | None = attribute(None, "the number for inf; None for the greatest float32")
+    neginf: float | None = attribute(None, "the number for -inf; None for the least float32")
+
+    def scalar(self, b: Any, x: Any) -> Any:
+        limit = float(np.finfo(np.float32).max)
+        above, below = limit if self.posinf is None else self.posinf, -limit if self.neginf is None else self.neginf
+        infinite = b.select(x == math.inf, above, b.select(x == -math.inf, below, x))
+        return b.select(x != x, self.nan, infinite)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, x, _ = values
+        return dy * F.isfinite(x)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        odd = np.array([1.5, math.nan, math.inf, -math.inf, -2])
+        return [
+            Sample([(3, 5)], lambda x: x),
+            Sample([odd], lambda _: np.array([1.5, 7, 9, -9, -2]), grad=False, nan=7, posinf=9, neginf=-9),
+        ]
 
 
 # --- special functions ------------------------------------------------------------------------------------

@@ -421,11 +421,11 @@ def operation(cls: type[Operator]) -> type[HybridOp]:
 
 def dialects() -> dict[str, Dialect]:
     """A dialect for every namespace of the registry: ``hybrid`` and those of users."""
-    names = sorted({name.partition(".")[0] for name in operator_registry.OPERATORS})
+    names = sorted({name.partition(".")[0] for name in operator_registry.operators()})
     by_namespace: dict[str, Dialect] = {}
     for name in names:
         operations: list[type[Operation]] = [
-            operation(c) for n, c in operator_registry.OPERATORS.items() if n.startswith(f"{name}.")
+            operation(c) for n, c in operator_registry.operators().items() if n.startswith(f"{name}.")
         ]
         if name == "hybrid":
             by_namespace[name] = Dialect(name, [*operations, YieldOp], [HandleAttr, StateType])

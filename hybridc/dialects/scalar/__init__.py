@@ -85,6 +85,10 @@ def _logistic(x: Any) -> Any:
     return np.divide(1.0, np.add(np.exp(np.negative(x)), 1.0)).astype(dtype, copy=False)
 
 
+def _rint(x: Any) -> Any:
+    return x if np.asarray(x).dtype.kind in "iub" else np.rint(x)
+
+
 def _power(x: Any, y: Any) -> Any:
     dtype = np.result_type(x, y)
     if dtype.kind not in "iu":
@@ -103,6 +107,7 @@ class NumPyScalar:
     pow = staticmethod(_power)
     quotient = staticmethod(_quotient)
     logistic = staticmethod(_logistic)
+    rint = staticmethod(_rint)
     select = staticmethod(_select)
     cast = staticmethod(_cast)
     like = staticmethod(_like)

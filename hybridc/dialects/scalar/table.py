@@ -207,6 +207,20 @@ def _connective(name: str, doc: str, booleans: ScalarOperation) -> ScalarStep:
     return ScalarStep(name, doc, booleans=booleans, **more, **_TRUTH)
 
 
+def _bitwise(name: str, doc: str, operation: ScalarOperation) -> ScalarStep:
+    """A function of the bits of two integers, or of two booleans."""
+    forms = (None, operation, operation, operation)
+    return ScalarStep(name, doc, *forms, parameters="x, y", numpy=f"np.{name}", cost=1, exact=True, flat=True)
+
+
+def _shift(
+    name: str, doc: str, signed: ScalarOperation, unsigned: ScalarOperation, integers: Callable[..., Any]
+) -> ScalarStep:
+    """A shift of an integer's bits."""
+    more: dict[str, Any] = {"parameters": "x, count", "numpy": f"np.{name}", "integers": integers, "cost": 2}
+    return ScalarStep(name, doc, None, signed, unsigned, exact=True, flat=True, **more)
+
+
 def _test(name: str, doc: str, composed: Callable[[Any, Any], Any]) -> ScalarStep:
     """A property of a number."""
     return ScalarStep(name, doc, numpy=f"np.{name}", composed=composed, cost=1, **_TRUTH)
@@ -264,6 +278,31 @@ def _power(b: Any, x: Any, y: Any) -> Any:
     return b.cast(b.select(negative & (inverse == zero), zero, power), x.dtype)
 
 
+def _invert(b: Any, x: Any) -> Any:
+    """-1 - x: all bits are the others."""
+    return b.logical_not(x) if x.dtype.kind == "b" else b.like(x, 0) - x - b.like(x, 1)
+
+
+def _inside(b: Any, x: Any, count: Any) -> Any:
+    """Whether a shift is by less than all bits: only then the operations are defined."""
+    inside = count < b.like(count, 8 * x.dtype.itemsize)
+    return inside if count.dtype.kind == "u" else inside & (count >= b.like(count, 0))
+
+
+def _left_shift(b: Any, x: Any, count: Any) -> Any:
+    """x * 2**count modulo the range."""
+    inside, zero = _inside(b, x, count), b.like(x, 0)
+    return b.select(inside, b.operation(_SHLI, x, b.select(inside, count, zero)), zero)
+
+
+def _right_shift(b: Any, x: Any, count: Any) -> Any:
+    """x / 2**count, towards minus infinity."""
+    inside, zero = _inside(b, x, count), b.like(x, 0)
+    if x.dtype.kind == "u":
+        return b.select(inside, b.operation(_SHRUI, x, b.select(inside, count, zero)), zero)
+    return b.operation(_SHRSI, x, b.select(inside, count, b.like(x, 8 * x.dtype.itemsize - 1)))
+
+
 # --- operations of several steps --------------------------------------------------------------------------------------
 
 _AND = ScalarOperation("arith.andi", "np.bitwise_and", "&", "{0} & {1}", llvm="and", combines="and")
@@ -272,6 +311,9 @@ _XOR = ScalarOperation("arith.xori", "np.bitwise_xor", "^", "{0} ^ {1}", llvm="x
 _ADDI = ScalarOperation("arith.addi", "np.add", "+", "{0} + {1}", llvm="add", combines="add")
 _SUBI = ScalarOperation("arith.subi", "np.subtract", "-", "{0} - {1}", llvm="sub")
 _MULI = ScalarOperation("arith.muli", "np.multiply", "*", "{0} * {1}", llvm="mul", combines="mul")
+_SHLI = ScalarOperation("arith.shli", "np.left_shift", "<<", "{0} << {1}", llvm="shl")
+_SHRSI = ScalarOperation("arith.shrsi", "np.right_shift", ">>", "{0} >> {1}", llvm="ashr", reads="i")
+_SHRUI = ScalarOperation("arith.shrui", "np.right_shift", ">>", "(U){0} >> {1}", llvm="lshr", reads="u")
 _DIVF = ScalarOperation(
     "arith.divf", "np.divide", "/", "{0} / {1}", triton_single="tl.div_rn({}, {})", cost=OperationCost.DIVISION
 )
@@ -466,6 +508,14 @@ _ROWS = (
         numpy="np.hypot",
         composed=_hypot,
     ),
+    ScalarStep(
+        "copysign",
+        "``x`` with the sign of ``y``.",
+        _instruction("copysign", "np.copysign", "with_sign_of", llvm="llvm.copysign"),
+        parameters="x, y",
+        cost=1,
+        exact=True,
+    ),
     ScalarStep("square", "``x * x``.", numpy="np.square", composed=_square, cost=1, exact=True),
     ScalarStep("reciprocal", "``1 / x``.", numpy="np.reciprocal", composed=_reciprocal, cost=2, exact=True),
     # Exponentials and roots
@@ -504,6 +554,7 @@ _ROWS = (
         "trigonometric",
         numpy="np.arctan2",
         parameters="y, x",
+        operator="arctan2",
     ),
     _function("sinh", "The hyperbolic sine.", "exponential"),
     _function("cosh", "The hyperbolic cosine.", "exponential"),
@@ -519,10 +570,24 @@ _ROWS = (
         "rint",
         "The nearest integer, halves to even.",
         _instruction("roundeven", "np.rint", "roundeven", "rint", llvm="llvm.roundeven"),
+        ITSELF,
+        ITSELF,
+        ITSELF,
+        loops="np.floor",
+        operator="around",
         cost=1,
         exact=True,
         flat=True,
     ),
+    # Bits of integers
+    _bitwise("bitwise_and", "The bits that both have.", _AND),
+    _bitwise("bitwise_or", "The bits that one has.", _OR),
+    _bitwise("bitwise_xor", "The bits that one alone has.", _XOR),
+    ScalarStep(
+        "bitwise_not", "The bits that x lacks.", numpy="np.invert", composed=_invert, cost=1, exact=True, flat=True
+    ),
+    _shift("left_shift", "``x * 2 ** count`` of integers; 0 by all bits.", _SHLI, _SHLI, _left_shift),
+    _shift("right_shift", "``x / 2 ** count`` of integers, the floor.", _SHRSI, _SHRUI, _right_shift),
     # Special functions
     _function("erf", "The error function.", "exponential", numpy="special.erf", triton="tl.erf({})"),
     ScalarStep("erfinv", "The inverse of erf.", numpy="special.erfinv", host=True),
@@ -593,12 +658,8 @@ _OTHERS = (
     ScalarOperation("arith.extui", c="(U){0}", llvm="zext", reads="u"),
     ScalarOperation("arith.trunci", c="{0}", llvm="trunc"),
     ScalarOperation("arith.index_cast", c="{0}"),
-    ScalarOperation("arith.shli", "np.left_shift", "<<", "{0} << {1}", llvm="shl"),
-    ScalarOperation("arith.shrsi", "np.right_shift", ">>", "{0} >> {1}", llvm="ashr", reads="i"),
-    ScalarOperation("arith.shrui", "np.right_shift", ">>", "(U){0} >> {1}", llvm="lshr", reads="u"),
     ScalarOperation("arith.maxnumf", "", "tl.maximum({}, {})", llvm="llvm.maxnum"),
     ScalarOperation("arith.minnumf", "", "tl.minimum({}, {})", llvm="llvm.minnum"),
-    _instruction("copysign", "", "with_sign_of", llvm="llvm.copysign"),
     _instruction("fma", "", "tl.fma({}, {}, {})", llvm="llvm.fma"),
 )
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.array.ndarray import NDArray, constant_values
+from hybridc.array.numpy_array import as_default
 from hybridc.dtypes import kind_of
 from hybridc.errors import MXNetError
 
@@ -30,7 +31,7 @@ class Stack:
                 f"cannot stack samples of different shapes {', '.join(map(str, shapes))}; make them equal in "
                 f"a transform, or use batchify_fn=gluon.data.batchify.Pad()"
             )
-        return NDArray(_batchable(np.stack(arrays)))
+        return as_default(NDArray(_batchable(np.stack(arrays))))
 
 
 class Pad:
@@ -56,7 +57,7 @@ class Pad:
         batch = np.full((len(arrays), *sizes), self._val, dtype=dtype)
         for i, array in enumerate(arrays):
             batch[(i, *(slice(n) for n in array.shape))] = array
-        return NDArray(_batchable(batch))
+        return as_default(NDArray(_batchable(batch)))
 
 
 class Group:

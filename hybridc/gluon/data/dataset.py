@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from hybridc.array.ndarray import NDArray, constant_values
+from hybridc.array.numpy_array import as_default
 from hybridc.dtypes import kind_of
 from hybridc.errors import CheckError
 from hybridc.gluon.data.sampler import Sampler, SequentialSampler
@@ -108,7 +109,7 @@ class ArrayDataset(Dataset):
         rows = np.asarray(indices)
         if rows.dtype.kind not in "iu":
             return None
-        batches = [NDArray(np.take(a, rows, axis=0)) for a in arrays]
+        batches = [as_default(NDArray(np.take(a, rows, axis=0))) for a in arrays]
         return batches[0] if len(batches) == 1 else batches
 
 

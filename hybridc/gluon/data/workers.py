@@ -34,6 +34,7 @@ import numpy.typing as npt
 
 from hybridc import random
 from hybridc.array.ndarray import NDArray
+from hybridc.array.numpy_array import as_numpy, is_numpy
 from hybridc.errors import MXNetError
 from hybridc.ground.limits import processes_refused, thread
 
@@ -323,10 +324,11 @@ def _write(fd: int, data: memoryview) -> None:
 class _Slot:
     """The message for an array that is sent separately."""
 
-    def __init__(self, array: Array, wrapped: bool) -> None:
+    def __init__(self, array: Array, wrapped: bool, numpy: bool) -> None:
         self.dtype = array.dtype
         self.shape = array.shape
         self.wrapped = wrapped
+        self.numpy = numpy
 
 
 def _strip(value: Any, arrays: list[Array]) -> Any:
@@ -336,7 +338,7 @@ def _strip(value: Any, arrays: list[Array]) -> Any:
         if array.dtype.hasobject or array.size == 0:
             return cast("Any", value)
         arrays.append(np.ascontiguousarray(array))
-        return _Slot(array, isinstance(value, NDArray))
+        return _Slot(array, isinstance(value, NDArray), is_numpy(value))
     return _map(value, lambda v: _strip(v, arrays))
 
 
@@ -364,7 +366,7 @@ class _Incoming:
             return _map(value, self._filled)
         data = self._bytes(int(np.prod(value.shape)) * value.dtype.itemsize)
         array: Array = data.view(value.dtype).reshape(value.shape)
-        return NDArray(array) if value.wrapped else array
+        return array if not value.wrapped else as_numpy(NDArray(array)) if value.numpy else NDArray(array)
 
     def _bytes(self, count: int) -> Array:
         made = np.empty(count, np.uint8)

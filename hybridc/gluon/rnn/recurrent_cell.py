@@ -10,6 +10,7 @@ import numpy as np
 
 from hybridc import nd
 from hybridc.array.ndarray import NDArray
+from hybridc.array.numpy_array import as_default
 from hybridc.context import Context
 from hybridc.dtypes import is_float
 from hybridc.errors import ArgumentTypeError, CheckError, ShapeError
@@ -64,7 +65,7 @@ class RecurrentCell(Block):
             else:
                 options["name"] = f"{self._prefix}begin_state_{number}"
             states.append(func(**options))
-        return states
+        return as_default(states) if func is nd.zeros else states
 
     def _check_unmodified(self) -> None:
         if self._modified:

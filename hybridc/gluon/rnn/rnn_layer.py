@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Unpack
 from hybridc import nd, symbol
 from hybridc.array.autocast import AUTOCAST
 from hybridc.array.ndarray import NDArray
+from hybridc.array.numpy_array import as_default
 from hybridc.dialects.control.rnn import GATES, Rnn
 from hybridc.errors import AttributeValueError, CheckError, ShapeError, UnsupportedError
 from hybridc.gluon.block import HybridBlock
@@ -112,7 +113,8 @@ class _RNNLayer(HybridBlock):
     def begin_state(self, batch_size: int = 0, func: Any = nd.zeros, **kwargs: Any) -> list[Any]:
         """The states before the first step: ``func(shape=, **kwargs)`` for each."""
         infos = self.state_info(batch_size)
-        return [func(**{**{k: v for k, v in info.items() if not k.startswith("__")}, **kwargs}) for info in infos]
+        states = [func(**{**{k: v for k, v in info.items() if not k.startswith("__")}, **kwargs}) for info in infos]
+        return as_default(states) if func is nd.zeros else states
 
     def _first_states(self, inputs: Any) -> list[Any]:
         """Zeros, for a batch like the inputs."""

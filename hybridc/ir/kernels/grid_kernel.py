@@ -146,9 +146,9 @@ def tile_of(kernel: Kernel, most: int, fewest: int, tiles: int = 1, batch: int =
     return tuple(tile)
 
 
-def is_worth_tiling(kernel: Kernel) -> bool:
-    """Whether there are enough tiles for threads to share, where a tile packs no operand."""
-    return kernel.grid_size >= PARTS * WORTH_READING
+def is_worth_tiling(points: int) -> bool:
+    """Whether a grid of so many points has enough tiles for threads to share, where a tile packs no operand."""
+    return points >= PARTS * WORTH_READING
 
 
 def _divisors(size: int) -> list[int]:
@@ -246,7 +246,7 @@ class _TileCopy:
         elsewhere = {r.value for n in self.others for s in n.ops for r in s.reads}
         left = {s.result: s.axes for s in kernel_ops if s.result in elsewhere or s.result in self.kernel.results}
         domain, name = tuple(self.domain), f"{self.kernel.name}_{self.index + 1}"
-        nest = LoopNest(domain, copies, grid_of(domain, copies))
+        nest = LoopNest(domain, copies, grid_of(domain, copies), self.nest.varying)
         arguments, results = [[self.values[v] for v in values] for values in (reads, left)]
         steps = tuple([followed(places, self.grid) for places in (*reads.values(), *left.values())])
         return TileKernel(Kernel(name, arguments, results, (nest,)), tuple(reads), tuple(left), steps)

@@ -32,6 +32,7 @@ Matrix = np.ndarray[Any, Any]
 # --- scalar bodies ----------------------------------------------------------------------------------------------------
 
 CONSTANT, INDEX, EXTRACT = "arith.constant", "linalg.index", "tensor.extract"
+_NUMBERS = ("index", "i64")  # the types of constants that loops can be given as numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +52,8 @@ class BodyOp:
     """A step of a scalar body, whose result is of type ``kind``.
 
     ``op`` is an operation of :mod:`hybridc.dialects.scalar.table`, or one of three: a ``constant``; the index of
-    ``loop``; an element of ``table`` among those of the op, at the indices ``operands``.
+    ``loop``; an element of ``table`` among those of the op, at the indices ``operands``. A constant that is the value
+    of a symbolic ``size`` has other values in the kernel at other sizes: loops are given it as a number.
     """
 
     op: str
@@ -60,6 +62,7 @@ class BodyOp:
     constant: Number = 0
     loop: int = -1
     table: int = -1
+    size: object = None
 
 
 BodyValue = BodyArgument | BodyOp
@@ -79,15 +82,29 @@ class ScalarBody:
     @cached_property
     def key(self) -> Any:
         """A key of equal bodies."""
+        return self._key(of_sizes=True)
+
+    def _key(self, of_sizes: bool) -> Any:
+        """A key; it has the values of constants ``of_sizes``, or not."""
         order: dict[BodyValue, int] = {v: i for i, v in enumerate(self.arguments)}
         rows: list[Any] = [tuple([a.kind for a in self.arguments])]
-        return (*[_number(v, order, rows) for v in (*self.steps, self.result)], *rows)
+        return (*[_number(v, order, rows, of_sizes) for v in (*self.steps, self.result)], *rows)
+
+    @cached_property
+    def form(self) -> Any:
+        """A key of bodies that are equal but for the values of sizes."""
+        return self._key(of_sizes=False)
+
+    @cached_property
+    def constants(self) -> list[BodyOp]:
+        """The steps and the operands outside of them that may be constants."""
+        read = [*self.steps, *(v for step in self.steps for v in step.operands)]
+        return [v for v in dict.fromkeys(read) if isinstance(v, BodyOp)]
 
     @cached_property
     def is_sized(self) -> bool:
         """Whether a constant in the body is a symbolic size."""
-        read = [*self.steps, *(v for step in self.steps for v in step.operands)]
-        return any(is_size(v.constant) for v in read if isinstance(v, BodyOp))
+        return any(is_size(v.constant) for v in self.constants)
 
     def at(self, size: Callable[[int], int]) -> tuple[ScalarBody, Mapping[BodyValue, BodyValue]]:
         """The body with the values of symbolic sizes in its constants, and what each of its values is there."""
@@ -97,21 +114,24 @@ class ScalarBody:
             if value not in of:
                 assert isinstance(value, BodyOp)
                 operands = tuple(map(sized, value.operands))
-                constant = size(cast(int, value.constant)) if is_size(value.constant) else value.constant
-                of[value] = replace(value, operands=operands, constant=constant)
+                symbol = value.constant if is_size(value.constant) else None
+                constant = value.constant if symbol is None else size(cast(int, symbol))
+                symbol = symbol if value.kind in _NUMBERS else None
+                of[value] = replace(value, operands=operands, constant=constant, size=symbol)
             return of[value]
 
         steps = tuple([cast(BodyOp, sized(step)) for step in self.steps])
         return ScalarBody(self.arguments, steps, sized(self.result)), of
 
 
-def _number(value: BodyValue, order: dict[BodyValue, int], rows: list[Any]) -> int:
+def _number(value: BodyValue, order: dict[BodyValue, int], rows: list[Any], of_sizes: bool) -> int:
     """The number of a value of a body: new ones, and what they are computed from, get a number and a row."""
     if value not in order:
         assert isinstance(value, BodyOp)
-        operands = tuple([_number(v, order, rows) for v in value.operands])
+        operands = tuple([_number(v, order, rows, of_sizes) for v in value.operands])
         order[value] = len(order)
-        rows.append((value.op, operands, value.kind, _text_of(value.constant), value.loop, value.table))
+        constant = _text_of(value.constant) if of_sizes or value.size is None else ...
+        rows.append((value.op, operands, value.kind, constant, value.loop, value.table))
     return order[value]
 
 
@@ -328,9 +348,9 @@ class KernelOp:
         return self.body.is_sized or any(map(is_size, numbers))
 
     def has_same_numbers(self, other: KernelOp) -> bool:
-        """Whether the indices and the constants in the body are those of the same op at other sizes."""
+        """Whether the indices and the constants in the body, but for sizes, are those of the same op at other sizes."""
         same = all(r.index == o.index for r, o in zip(self.reads, other.reads, strict=True))
-        return same and (self.body is other.body or self.body.key == other.body.key)
+        return same and (self.body is other.body or self.body.form == other.body.form)
 
     def at(self, size: Callable[[int], int], values: Mapping[KernelValue, KernelValue]) -> KernelOp:
         """The same op of these values, with the values of symbolic sizes."""

@@ -14,7 +14,7 @@ from hybridc.array.dispatch import invoke
 from hybridc.array.ndarray import NDArray
 from hybridc.dialects.operator import Bad, Elementwise, Operator, Sample
 from hybridc.dtypes import HALVES, TYPES, computed, is_float
-from hybridc.errors import OperatorCheckError
+from hybridc.errors import DTypeError, OperatorCheckError
 from hybridc.ground.nesting import as_list
 from hybridc.ground.records import dataclass
 
@@ -122,8 +122,21 @@ def each_bad(cls: type[Operator]) -> Iterable[tuple[str, tuple[type[Operator], B
 
 
 def each_elementwise(cls: type[Operator]) -> Iterable[Found]:
-    """Every sample of an elementwise operator."""
-    return each_sample(cls) if issubclass(cls, Elementwise) else ()
+    """Every sample of an elementwise operator of floats."""
+    return (
+        [(call, case) for call, case in each_sample(cls) if takes(case, "float32")]
+        if issubclass(cls, Elementwise)
+        else ()
+    )
+
+
+def takes(case: Case, dtype: str) -> bool:
+    """Whether the operator of a case is one of inputs of that dtype: there are operators of integers alone."""
+    try:
+        case.operator().infer_type([np.dtype(dtype)] * len(case.sample.inputs))
+    except DTypeError:
+        return False
+    return True
 
 
 def each_gradient(cls: type[Operator]) -> Iterable[Found]:

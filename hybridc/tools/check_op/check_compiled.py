@@ -38,6 +38,7 @@ from hybridc.tools.check_op.case import (
     ndarrays,
     require,
     run,
+    takes,
     weights_of,
     where,
     within,
@@ -173,7 +174,8 @@ def each_other_dtype(cls: type[Operator]) -> Iterable[Found]:
     if issubclass(cls, Elementwise | Reduction):
         for call, case in each_sample(cls):
             for dtype in ("float16", "bfloat16", "int32", "int64", "int8", "uint8") if call.endswith("-0") else ():
-                yield f"{call}-{dtype}", Case(cls, call, case.sample, dtype)
+                if takes(case, dtype):
+                    yield f"{call}-{dtype}", Case(cls, call, case.sample, dtype)
 
 
 @check(each_other_dtype)

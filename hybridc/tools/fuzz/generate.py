@@ -50,7 +50,7 @@ def operators() -> list[type[Operator]]:
     """Every operator that random programs may use."""
     return [
         cls
-        for name, cls in sorted(operator_registry.OPERATORS.items())
+        for name, cls in sorted(operator_registry.operators().items())
         if name.startswith("hybrid.") and _is_closed(cls)
     ]
 

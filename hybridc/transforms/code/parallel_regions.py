@@ -278,6 +278,7 @@ class _LoopNestFunctions:
         numbers = [plan.sizes[a] for a in self._dynamic]
         rows = frozenset(v for v in self._buffers.strided if strides[v][-1:] == (1,))
         numbers += [n for v in self._buffers.strided for n in (strides[v][:-1] if v in rows else strides[v])]
+        numbers += plan.body_sizes().values()
         numbers += [piece] if self.parts else []
         work = _work(plan, self._times)
         grain, least = sharing(work, extent, 64 if plan.shared and not self.parts else 1)

@@ -63,13 +63,15 @@ class _Joiner:
 
     def __init__(self, module: KernelModule, vectors: Registers | None) -> None:
         self.module = module
-        self.contractions = {k.name: k for k in module.kernels if _takes_epilogue(k, vectors)}
+        self.vectors = vectors
+        self.kernels = {k.name: k for k in module.kernels}
+        self.takes: dict[str, bool] = {}  # what is known of kernels: asked, as a choice by sizes, where it matters
         self.joined: dict[tuple[str, str, int], Kernel] = {}
         self.replaced: list[Kernel] = []
 
     def join(self, rest: func.CallOp, kernel: Kernel) -> None:
         """Join a call with the last contraction whose result only this call reads."""
-        if kernel.name in self.contractions:
+        if len(kernel.nests) != 1 or kernel.grid or kernel.fills or kernel.nests[0].contraction is not None:
             return
         contractions = [(call, i) for i, v in enumerate(rest.arguments) if (call := self._contraction(v)) is not None]
         contractions = [pair for pair in contractions if self._follows(kernel, pair[1], pair[0])]
@@ -87,24 +89,24 @@ class _Joiner:
         while isinstance(value.owner, RESHAPES) and value.has_one_use():
             value = value.owner.operands[0]
         call = value.owner
-        if (
-            not isinstance(call, func.CallOp)
-            or call.callee.string_value() not in self.contractions
-            or not value.has_one_use()
-        ):
+        if not isinstance(call, func.CallOp) or not value.has_one_use():
             return None
-        return call
+        return call if self._takes_epilogue(call.callee.string_value()) else None
+
+    def _takes_epilogue(self, name: str) -> bool:
+        """Whether a function is a kernel that takes an epilogue."""
+        if name not in self.takes:
+            self.takes[name] = name in self.kernels and _takes_epilogue(self.kernels[name], self.vectors)
+        return self.takes[name]
 
     def _follows(self, kernel: Kernel, argument: int, call: func.CallOp) -> bool:
-        """Whether all that a kernel does is elementwise work on the elements of an argument, each in its place."""
-        if len(kernel.nests) != 1 or kernel.grid or kernel.fills or kernel.nests[0].contraction is not None:
-            return False
+        """Whether all that a kernel of one loop nest does is elementwise work on an argument's elements, in place."""
         (nest,) = kernel.nests
         whole = tuple(range(len(nest.domain)))
         op_of = {op.result: op for op in nest.ops}
         if _parts(nest.domain, shape_of(call.results[0])) is None or len({*kernel.results}) < len(kernel.results):
             return False
-        in_registers = not self.contractions[call.callee.string_value()].grid
+        in_registers = not self.kernels[call.callee.string_value()].grid
         if any(op.kind != "elementwise" or op.indirect or (in_registers and _is_of_scalars(op)) for op in nest.ops):
             return False
         axes = {kernel.arguments[argument]: whole, **{v: op.axes for v, op in op_of.items()}}
@@ -116,7 +118,7 @@ class _Joiner:
         return all(v in op_of and op_of[v].axes == whole for v in kernel.results)
 
     def _replace(self, matmul: func.CallOp, argument: int, rest: func.CallOp, kernel: Kernel) -> None:
-        contraction = self.contractions[matmul.callee.string_value()]
+        contraction = self.kernels[matmul.callee.string_value()]
         key = (contraction.name, kernel.name, argument)
         if key not in self.joined:
             self.joined[key] = self.module.add(_joined(contraction, kernel, argument))

@@ -20,6 +20,7 @@ from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.records import dataclass
+from hybridc.ground.sizes import are_same
 from hybridc.ir.costs import WORTH_PACKING
 from hybridc.ir.facts import Fact, Needs
 from hybridc.ir.kernels.kernel import Kernel, KernelOp, assembled
@@ -126,8 +127,8 @@ def _part(value: SSAValue) -> tuple[SSAValue, int] | None:
     if not isinstance(cut, tensor.ExtractSliceOp) or len(shape_of(cut.source)) != len(shape_of(value)):
         return None
     first, *rest = integers_of(cut.static_offsets)
-    whole = any(rest) or shape_of(cut.source)[1:] != shape_of(value)[1:] or any(s != 1 for s in _steps(cut))
-    return None if whole else (cut.source, first * rows if squeezed else first)
+    cuts = any(rest) or any(s != 1 for s in _steps(cut)) or not are_same(shape_of(cut.source)[1:], shape_of(value)[1:])
+    return None if cuts else (cut.source, first * rows if squeezed else first)
 
 
 def _steps(op: tensor.ExtractSliceOp) -> Shape:

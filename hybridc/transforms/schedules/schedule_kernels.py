@@ -27,6 +27,7 @@ from hybridc.ir.tiles.tile_program import (
     TileIndex,
     TileLoad,
     TileMap,
+    TileNumber,
     TileProgram,
     TileReduce,
     TileScratch,
@@ -100,6 +101,10 @@ class BodyStatements(ABC):
             self.loaded[key] = self.add(TileConstant, value, kind, varies=False)
         return self.loaded[key]
 
+    def body_constant(self, step: BodyOp) -> str:
+        """The name of a constant of a body."""
+        return self.constant(step.constant, step.kind)
+
     # --- elements ------------------------------------------------------------------------------------------
 
     def read(self, read: Read) -> str:
@@ -154,14 +159,14 @@ class BodyStatements(ABC):
         """The name of a value of a body; a constant may be outside of it."""
         if value not in values:
             assert isinstance(value, BodyOp), f"{value} is no constant"
-            values[value] = self.constant(value.constant, value.kind)
+            values[value] = self.body_constant(value)
         return values[value]
 
     def _step(self, kernel_op: KernelOp, step: BodyOp, values: dict[BodyValue, str]) -> str:
         operands = [self._value(v, values) for v in step.operands]
         varies = any(name in self.varying for name in operands)
         if step.op == CONSTANT:
-            return self.constant(step.constant, step.kind)
+            return self.body_constant(step)
         if step.op == INDEX:
             axis = self.plan.merged[kernel_op.loops[step.loop]]
             return self.once(TileIndex, axis, step.kind, self.on, varies=axis in self.axes)
@@ -217,10 +222,13 @@ class _TileScheduler(BodyStatements):
     places: dict[KernelValue, Address] = field(default_factory=dict[KernelValue, Address])  # of what the nest makes
     buffers: dict[KernelValue, str] = field(default_factory=dict[KernelValue, str])
     steps: dict[KernelValue, tuple[Factor, ...]] = field(default_factory=dict[KernelValue, tuple[Factor, ...]])
+    sizes: dict[object, Factor] = field(default_factory=dict[object, Factor])  # that bodies contain: among the strides
 
     def run(self) -> TileProgram:
         """The program."""
         plan = self.plan
+        first = sum(map(self.memory.stride_count, self.memory.strided))
+        self.sizes = {size: Factor(stride=i) for i, size in enumerate(plan.body_sizes(), first)}
         buffers = [TileBuffer(f"b{i}", group[0].kind) for i, group in enumerate(self.memory.values)]
         buffers += [TileBuffer(f"p{i}", v.kind, pieces=True) for i, v in enumerate(self.memory.parts)]
         self.program = TileProgram(
@@ -229,7 +237,7 @@ class _TileScheduler(BodyStatements):
             plan.parallel,
             (),
             tuple(TileScratch(f"t{i}", v.kind, self._kept_axes(v)) for i, v in enumerate(plan.scratch)),
-            sum(map(self.memory.stride_count, self.memory.strided)),
+            first + len(self.sizes),
             plan.shared,
             plan.tiled,
             plan.inner,
@@ -273,6 +281,13 @@ class _TileScheduler(BodyStatements):
 
     def buffer(self, value: KernelValue) -> str:
         return self.buffers[value]
+
+    def body_constant(self, step: BodyOp) -> str:
+        if step.size is None:
+            return super().body_constant(step)
+        size = self.once(TileNumber, self.sizes[step.size], "index", varies=False)
+        cast = "arith.index_cast"
+        return size if step.kind == "index" else self.once(TileMap, cast, (size,), step.kind, False, varies=False)
 
     def strides(self, value: KernelValue) -> tuple[Factor, ...]:
         return self.steps[value]

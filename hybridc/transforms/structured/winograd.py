@@ -20,7 +20,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects import arith, func
+from xdsl.dialects import arith, func, tensor
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, Operation, SSAValue
@@ -32,7 +32,8 @@ from hybridc.dialects.mlir.graph_notes import OPERATOR
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.machine import NOMINAL
 from hybridc.ground.records import dataclass
-from hybridc.ground.sizes import AffineIndex, Place
+from hybridc.ground.sizes import AffineIndex, Place, are_same, is_size, keep_loop
+from hybridc.ir.concatenated import unshaped
 from hybridc.ir.facts import Fact, Needs
 from hybridc.ir.kernels.grid_kernel import is_worth_tiling
 from hybridc.ir.structured import affine_operands, dtype_of, loop_sizes, number_of, places_of, root, shape_of
@@ -278,6 +279,7 @@ class _Rewriter:
         self.axes = len(convolution.pairs)
         loops = {pair.place: convolution.result[pair.place] for pair in convolution.pairs}
         self.tiles = {place: -(-convolution.sizes[loop] // transforms.results) for place, loop in loops.items()}
+        self.ends = self._ends()
         weight = convolution.weights
         self.width = tile.fitting(shape_of(weight)[convolution.column]).width
 
@@ -301,6 +303,18 @@ class _Rewriter:
         if not self._outline("winograd", [forward, cast(Operation, products.value.owner), back]):
             self._outline("data_of", [forward])
             self._outline("results_of", [back])
+
+    def _ends(self) -> dict[int, int]:
+        """Where the tiles of each transformed axis of the result end.
+
+        If one kernel makes all of it, that takes an epilogue where they end with the result, so it is asked whether
+        they do. Nothing else is made in another way there: sizes that tiles exceed have the same kernels as others.
+        """
+        convolution, most = self.convolution, self.by.results
+        rows = [(place, convolution.sizes[loop]) for place, loop in enumerate(convolution.result[:-1])]
+        asks = is_worth_tiling(math.prod(self.tiles.get(place, size) for place, size in rows))
+        ends = {place: (size, self.tiles[place] * most) for place, size in rows if place in self.tiles}
+        return {place: size if asks and size == end else end for place, (size, end) in ends.items()}
 
     def _tensor(self, value: SSAValue) -> Tensor:
         return self.builder.tensor(value, shape_of(value), self.convolution.dtype)
@@ -347,7 +361,7 @@ class _Rewriter:
         kernel = OutlinedKernel.of(
             f"{name}_{self.operator}", AxisLabels(copies), nests, [of[last]], [last], {*ops}, self.matrices
         )
-        if kernel is None or (len(ops) > 1 and not is_worth_tiling(kernel.kernel)):
+        if kernel is None or (len(ops) > 1 and not is_worth_tiling(kernel.kernel.grid_size)):
             for copy in reversed(copies):
                 if copy.parent is self.function.body.block:
                     erase_op(copy)
@@ -363,7 +377,7 @@ class _Rewriter:
         x = self._tensor(convolution.op.operands[convolution.data])
         wanted = list(x.shape)
         for pair in convolution.pairs:
-            wanted[pair.dim] = self.tiles[pair.place] * by.results + TAPS - 1
+            wanted[pair.dim] = self.ends[pair.place] + TAPS - 1
         x = self._filled_up(x, tuple(wanted))
         pairs = {pair.dim: position for position, pair in enumerate(convolution.pairs)}
         rows, channels = x.shape[:-1], x.shape[-1]
@@ -378,13 +392,21 @@ class _Rewriter:
         return self._map("data", x, tuple(index), shape, [(by.data, len(rows) + a) for a in range(self.axes)])
 
     def _filled_up(self, x: Tensor, wanted: Shape) -> Tensor:
-        """The data with zeros beyond the end, so that all tiles are whole."""
+        """The data with zeros beyond the end, so that all tiles are whole.
+
+        A concatenation, as of a border and what is in it, has one more of a free number, so that there are always some.
+        """
         self.builder.operator = "pad"
+        joined = isinstance(unshaped(x.value).owner, tensor.ConcatOp)
         for axis, size in enumerate(wanted):
-            if size > x.shape[axis]:
-                shape = (*x.shape[:axis], size - x.shape[axis], *x.shape[axis + 1 :])
-                x = self.builder.concat([x, self.builder.fill(shape, x.dtype, 0.0)], axis)
-        return x
+            missing = size - x.shape[axis]
+            if joined and is_size(missing):
+                missing = keep_loop(missing + 1)
+            elif missing <= 0:
+                continue
+            shape = (*x.shape[:axis], missing, *x.shape[axis + 1 :])
+            x = self.builder.concat([x, self.builder.fill(shape, x.dtype, 0.0)], axis)
+        return self.builder.slice(x, [0] * len(wanted), [1] * len(wanted), wanted)
 
     def _weights(self) -> Tensor:
         """The weight's transform: (points…, panels, other taps…, channels, a panel's columns)."""
@@ -483,11 +505,11 @@ class _Rewriter:
         """The result without what is beyond its end."""
         convolution, builder = self.convolution, self.builder
         builder.operator = self.operator
-        whole = list(shape_of(convolution.op.results[0]))
-        for place, count in self.tiles.items():
-            whole[place] = count * self.by.results
-        reshaped = builder.reshape(mapped, tuple(whole))
         wanted = shape_of(convolution.op.results[0])
+        whole = tuple([self.ends.get(place, size) for place, size in enumerate(wanted)])
+        reshaped = builder.reshape(mapped, whole)
+        if are_same(whole, wanted):
+            return reshaped
         part = builder.slice(reshaped, [0] * len(wanted), [1] * len(wanted), wanted)
         # What reads a part may be a view, for which it has to be contiguous; elementwise readers take it in.
-        return reshaped if part is reshaped else builder.map([part], Tensor(wanted, convolution.dtype, builder), first)
+        return builder.map([part], Tensor(wanted, convolution.dtype, builder), first)

@@ -40,7 +40,7 @@ from hybridc.dialects.mlir.tensor import ExpandShapeOp
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import DType
 from hybridc.ground.records import dataclass
-from hybridc.ground.sizes import Place, is_same
+from hybridc.ground.sizes import Place, are_same, is_same
 from hybridc.ir.facts import Fact, Needs
 from hybridc.ir.structured import (
     dtype_of,
@@ -332,7 +332,9 @@ class _Folding:
             self._copy(source)
         pieces: list[Piece] = []
         cut: list[tuple[int, int, int]] = []
+        outermost: list[int] = []  # the indices of the pieces that may be cut
         for axis, box in zip(self._axes(source), boxes, strict=True):
+            outermost += [] if is_same(box[1], box[3]) else [len(pieces)]
             pieces += axis
             outer = self._outer(axis, box)
             assert outer is not None
@@ -341,18 +343,20 @@ class _Folding:
         begin, sizes, step = zip(*[cut[i] for i in order], strict=True) if order else ((), (), ())
         properties = slice_properties(1, begin, sizes, step)
         part = self._insert(tensor.ExtractSliceOp, [seen], _typed(seen, sizes), op, properties)
-        left = merged((n, stride * s) for (_, stride), (_, n, s) in zip(pieces, cut, strict=True))
+        left = merged([(n, stride * s) for (_, stride), (_, n, s) in zip(pieces, cut, strict=True)], outermost)
         return _View(part, left, shape, op, whole=False)
 
     @staticmethod
     def _outer(axis: list[Piece], box: tuple[int, int, int, int]) -> tuple[int, int, int] | None:
         """A slice along an axis as one of its outermost piece; None if it ends inside an inner one."""
         offset, size, step, whole = box
-        if size == whole:
-            return 0, axis[0][0] if axis else 1, 1
+        if not axis:
+            return 0, 1, 1
         inner = whole // axis[0][0]
         if inner == 1:
             return offset, size, step
+        if size == whole:
+            return 0, axis[0][0], 1
         fits = step == 1 and offset % inner == 0 and size % inner == 0
         return (offset // inner, size // inner, 1) if fits else None
 
@@ -516,15 +520,16 @@ class _Folding:
         return True
 
     def _rewritten(
-        self, op: Operation, operands: list[SSAValue], places: list[tuple[Place, ...]], loops: int, kind: Attribute,
-        renumbered: Mapping[int, int],
+        self, op: Operation, operands: list[SSAValue], places: list[tuple[Place, ...]], loops: int,
+        kind: TensorType[Any], renumbered: Mapping[int, int],
     ) -> Operation:  # fmt: skip
         """The operation with new operands; a named one becomes generic if its loops change.
 
         ``renumbered`` has the new loops, if its body has indices.
         """
         stays = all(old == new for old, new in renumbered.items())
-        if stays and tuple(places) == self.loops[op].places and kind == op.results[0].type:
+        same_type = are_same(kind.get_shape(), shape_of(op.results[0]))
+        if stays and tuple(places) == self.loops[op].places and same_type:
             op.operands = operands
             return op
         outside = tuple(range(len(places[-1]), loops))
@@ -539,7 +544,7 @@ class _Folding:
             for inner in op.body.block.ops:
                 if isinstance(inner, linalg.IndexOp):
                     inner.properties["dim"] = IntegerAttr(renumbered[inner.dim.value.data], i64)
-            if kind != op.results[0].type:
+            if not same_type:
                 Rewriter.replace_value_with_new_type(op.results[0], kind)
             return op
         region = op.detach_region(0)
@@ -558,7 +563,7 @@ class _Folding:
         """The empty or filled tensor of this type for a result."""
         owner = init.owner
         assert isinstance(owner, Operation)
-        if init.type == kind:
+        if are_same(shape_of(init), kind.get_shape()):
             return init
         return self._fill(init, owner.operands[0], kind.get_shape(), owner) if owner.operands else self._empty(kind)
 
@@ -833,13 +838,13 @@ class Cutting:
     def _slice(self, op: tensor.ExtractSliceOp, source: SSAValue, result: SSAValue) -> None:
         old, new = shape_of(source), shape_of(result)
         axes = self.axes.get(source)
-        rows = old[1:] == new[1:] and integers_of(op.static_strides)[:1] == (1,)
+        rows = are_same(old[1:], new[1:]) and integers_of(op.static_strides)[:1] == (1,)
         if axes is None and rows:  # some rows of a contiguous array are contiguous
             return
         fresh = self._new(result)
         offsets, steps = integers_of(op.static_offsets), integers_of(op.static_strides)
         for i, axis in enumerate(axes or ()):
-            if old[i] == new[i]:
+            if is_same(old[i], new[i]):
                 fresh[i] = axis
             elif steps[i] == 1:
                 self.cuts.part_of(fresh[i], axis, offsets[i])

@@ -13,6 +13,7 @@ Where nothing is convolved, gathers and concatenations copy what lies in another
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import field
 
@@ -23,7 +24,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.records import dataclass
-from hybridc.ground.sizes import AffineIndex
+from hybridc.ground.sizes import AffineIndex, is_same
 from hybridc.ir.structured import (
     KNOW_PLACES,
     VIEWS,
@@ -85,13 +86,17 @@ Piece = tuple[int, int]  # size, stride
 Pieces = tuple[Piece, ...]
 
 
-def merged(pieces: Iterable[Piece]) -> Pieces:
-    """Coalesce pieces, and drop those of size 1."""
+def merged(pieces: Iterable[Piece], cut: Container[int] = ()) -> Pieces:
+    """Coalesce pieces, and drop those of size 1.
+
+    Before one that was ``cut``, elements are missing but at some sizes: it is apart, unless it is known that none are.
+    """
     coalesced: list[Piece] = []
-    for size, stride in pieces:
+    for i, (size, stride) in enumerate(pieces):
         if size == 1:
             continue
-        if coalesced and coalesced[-1][1] == stride * size:
+        follows = is_same if i in cut else operator.eq
+        if coalesced and follows(coalesced[-1][1], stride * size):
             coalesced[-1] = (coalesced[-1][0] * size, stride)
         else:
             coalesced.append((size, stride))
@@ -303,8 +308,13 @@ class _Wishes:
         (pieces,) = needed
         order: list[int] = []
         for size, stride in pieces:
-            inside = [i for i, (_, s) in enumerate(row_major(sizes)) if stride <= s < stride * size]
+            inside = [i for i, (_, s) in enumerate(row_major(sizes)) if _is_inside(s, size, stride)]
             if math.prod(sizes[i] for i in inside) != size:
                 return None
             order += inside
         return None if order == list(range(len(sizes))) else tuple(order)
+
+
+def _is_inside(other: int, size: int, stride: int) -> bool:
+    """Whether an axis with another stride is a part of a piece: the innermost one, even of a piece of one element."""
+    return is_same(other, stride) or stride <= other < stride * size

@@ -35,7 +35,7 @@ def known(names: str) -> list[str]:
 def remaining(*lists: Iterable[str]) -> list[str]:
     """The names of all operators that are in none of these lists; casts of mixed precision are in no list."""
     taken = {operator_registry.of_mxnet(name) for names in lists for name in names}
-    found = {_name(name) for name, cls in operator_registry.FUNCTIONS.items() if not cls.AMP and cls not in taken}
+    found = {_name(name) for name, cls in operator_registry.functions().items() if not cls.AMP and cls not in taken}
     return sorted(found)
 
 

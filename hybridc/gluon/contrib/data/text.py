@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hybridc.array.ndarray import NDArray
+from hybridc.array.numpy_array import as_default
 from hybridc.base import data_dir
 from hybridc.contrib.text.utils import count_tokens_from_str
 from hybridc.contrib.text.vocab import Vocabulary
@@ -44,8 +45,8 @@ class _WikiText(Dataset):
         self._seq_len = seq_len
         indices = self._indices(self._file(self.FILES[segment]).read_text(encoding="utf8"))
         count = max(0, len(indices) - 1) // seq_len * seq_len
-        self._data = NDArray(indices[:count].reshape(-1, seq_len))
-        self._label = NDArray(indices[1 : count + 1].reshape(-1, seq_len))
+        self._data = as_default(NDArray(indices[:count].reshape(-1, seq_len)))
+        self._label = as_default(NDArray(indices[1 : count + 1].reshape(-1, seq_len)))
 
     @property
     def vocabulary(self) -> Any:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from hybridc import recordio
 from hybridc.array.ndarray import NDArray
+from hybridc.array.numpy_array import as_default
 from hybridc.base import data_dir
 from hybridc.errors import ArgumentTypeError, MXNetError, UnreadableFolderError
 from hybridc.gluon.data.dataset import (
@@ -56,7 +57,7 @@ class _StoredDataset(_DownloadedDataset):
         self._root = Path(root).expanduser()
         self._transform = transform
         images, labels = self._get_data()
-        self._data = NDArray(images)
+        self._data = as_default(NDArray(images))
         self._label = labels.astype(np.int32)
 
     def _get_data(self) -> tuple[Array, Array]:
@@ -222,7 +223,8 @@ class ImageRecordDataset(RecordFileDataset):
 
     def __getitem__(self, idx: int) -> Any:
         header, data = recordio.unpack(super().__getitem__(idx))
-        image = NDArray(codec.decode(data, self._flag, f"{self.filename}, record {self._record.keys[idx]!r}"))
+        where = f"{self.filename}, record {self._record.keys[idx]!r}"
+        image = as_default(NDArray(codec.decode(data, self._flag, where)))
         return (image, header.label) if self._transform is None else self._transform(image, header.label)
 
 
@@ -291,7 +293,7 @@ class ImageListDataset(Dataset):
 
     def __getitem__(self, idx: int) -> tuple[NDArray, NDArray]:
         label, name = self._items[idx]
-        return imread(os.path.join(self._root, name), self._flag), NDArray(np.atleast_1d(label))
+        return imread(os.path.join(self._root, name), self._flag), as_default(NDArray(np.atleast_1d(label)))
 
     def __len__(self) -> int:
         return len(self._items)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from hybridc import random
 from hybridc.array.ndarray import NDArray, constant_values, values_of
+from hybridc.array.numpy_array import as_default, in_class_of
 from hybridc.errors import AttributeValueError, MXNetError
 from hybridc.gluon.block import Block, HybridBlock
 from hybridc.gluon.nn import HybridSequential
@@ -28,7 +29,7 @@ class _Transform(Block):
         """Transform one array."""
         (x,) = args
         # COMPAT(mxnet): NumPy arrays are taken too, as data sets often give them.
-        return NDArray(self.apply_to(constant_values(x, type(self).__name__)))
+        return in_class_of(x, NDArray(self.apply_to(constant_values(x, type(self).__name__))))
 
     def apply_to(self, x: Array) -> Array:
         """The transform of a NumPy array; must not write to it."""
@@ -41,7 +42,7 @@ class _HybridTransform(HybridBlock):
     def __call__(self, *args: Any) -> Any:
         """Transform one array, of NumPy too."""
         (x,) = args
-        return super().__call__(NDArray(cast("Array", x)) if isinstance(x, np.ndarray) else x)
+        return super().__call__(as_default(NDArray(cast("Array", x))) if isinstance(x, np.ndarray) else x)
 
 
 class Compose(Block):
@@ -81,7 +82,7 @@ class HybridCompose(HybridSequential):
     def __call__(self, *args: Any) -> Any:
         """Transform one array, of NumPy too."""
         (x,) = args
-        return super().__call__(NDArray(cast("Array", x)) if isinstance(x, np.ndarray) else x)
+        return super().__call__(as_default(NDArray(cast("Array", x))) if isinstance(x, np.ndarray) else x)
 
 
 class Cast(_HybridTransform):

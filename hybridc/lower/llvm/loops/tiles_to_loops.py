@@ -107,9 +107,25 @@ class LoopWriter(ProgramWriter):
             self.b.store_at(self._start(reduce), array, index)
 
     def _points(self, low: Index, high: Index, sweeps: Sequence[tiles.TileSweep] | None = None) -> None:
-        """The parallel indices from ``low`` to ``high``, at each of which ``sweeps`` run, by default all."""
+        """The parallel indices from ``low`` to ``high``, at each of which ``sweeps`` run, by default all.
+
+        They are walked row by row, so that nothing is divided in a row by a size that the code is given.
+        """
+        b, parallel = self.b, self.program.parallel
+        divided = max((i for i, axis in enumerate(parallel) if i and self.program.sizes[axis] is None), default=0)
+        if not divided:
+            self._row((), low, high, sweeps)
+            return
+        size = b.times(*[self.sizes[a] for a in parallel[divided:]])
+        with b.count(low // size.most(1), high.ceildiv(size.most(1))) as row:
+            self._put_indices(parallel[:divided], row)
+            first = row * size
+            self._row(parallel[:divided], (low - first).most(0), (high - first).least(size), sweeps)
+
+    def _row(self, outer: tiles.Axes, low: Index, high: Index, sweeps: Sequence[tiles.TileSweep] | None) -> None:
+        """The indices from ``low`` to ``high`` of the parallel axes that are not ``outer``, at which sweeps run."""
         with self.b.count(low, high) as point:
-            self._put_indices(self.program.parallel, point)
+            self._put_indices(self.program.parallel[len(outer) :], point)
             for sweep in self.program.sweeps if sweeps is None else sweeps:
                 self._sweep(sweep)
 

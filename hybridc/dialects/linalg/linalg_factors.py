@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.dialects.math.linalg_triangles import lower_mirrored, require_lapack_type, square_size
+from hybridc.dialects.linalg.linalg_triangles import lower_mirrored, require_lapack_type, square_size
 from hybridc.dialects.operator import Bad, Opaque, Sample, register
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import MXNetError, ShapeError

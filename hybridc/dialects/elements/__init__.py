@@ -1,0 +1,1 @@
+"""Elementwise operators that came with NumPy's arrays; the first ones are in :mod:`hybridc.dialects.math`."""
