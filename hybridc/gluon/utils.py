@@ -19,7 +19,8 @@ from hybridc.context import Context, check_device
 from hybridc.errors import CheckError
 from hybridc.gluon.download import check_sha1, download, get_repo_file_url, get_repo_url, replace_file
 from hybridc.ground.absent import absent as _absent
-from hybridc.util import default_array
+from hybridc.ground.hooks import HOOKS
+from hybridc.ground.state import STATE
 
 __all__ = [
     "HookHandle",
@@ -53,7 +54,8 @@ def split_and_load(
     data: Any, ctx_list: Sequence[Context], batch_axis: int = 0, even_split: bool = True
 ) -> list[NDArray]:
     """One slice of the batch for each device, on that device."""
-    array = data if isinstance(data, NDArray) else default_array(data)
+    make = HOOKS.np().array if STATE.np_array else nd.array
+    array = data if isinstance(data, NDArray) else make(data)
     for ctx in ctx_list:
         check_device(ctx)
     if len(ctx_list) == 1:
