@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from hybridc import nd
 from hybridc.array.dispatch import is_symbol, placed
 from hybridc.array.ndarray import NDArray, check_unrecorded, values_of
 from hybridc.array.numpy_array import in_class_of
