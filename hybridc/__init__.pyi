@@ -56,8 +56,8 @@ from hybridc import monitor as monitor
 from hybridc import name as name
 from hybridc import nd as nd
 from hybridc import ndarray_doc as ndarray_doc
-from hybridc import numpy as numpy
-from hybridc import numpy_extension as numpy_extension
+from hybridc import np as np
+from hybridc import npx as npx
 from hybridc import op as op
 from hybridc import operator as operator
 from hybridc import optimizer as optimizer
@@ -80,8 +80,8 @@ kv = kvstore
 mod = module
 mon = monitor
 ndarray = nd
-np = numpy
-npx = numpy_extension
+numpy = np
+numpy_extension = npx
 rnd = random
 sym = symbol
 viz = visualization

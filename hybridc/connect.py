@@ -48,6 +48,7 @@ def connect() -> None:
         symbol_of_tape=_symbol_of_tape,
         np=_when_called("hybridc.np"),
         npx=_when_called("hybridc.npx"),
+        images=_when_called("hybridc.image"),
         on_device=_when_called("hybridc.nd.on_device"),
         devices=_when_called("hybridc.runtime.devices.choose"),
         library=_when_called("hybridc.library"),

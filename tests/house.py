@@ -79,7 +79,7 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.__main__": "hybridc.tools.compile_network",
         "hybridc.stubs": "hybridc hybridc.nd hybridc.symbol",
         "hybridc": "hybridc.*",
-        "hybridc.connect": "hybridc.compile.stages hybridc.library hybridc.nd.on_device hybridc.np "
+        "hybridc.connect": "hybridc.compile.stages hybridc.image hybridc.library hybridc.nd.on_device hybridc.np "
         "hybridc.npx hybridc.symbol "
         "hybridc.symbol.infer hybridc.symbol.recorded hybridc.runtime.devices.choose",
     },
@@ -91,7 +91,6 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.options": "tempfile",
     },
     "images: record files of other things do without them": {
-        "hybridc.npx.image_functions": "hybridc.image",
         "hybridc.io.io": "hybridc.image.record_iter hybridc.image.det_record_iter",
         "hybridc.recordio": "hybridc.image.codec",
     },

@@ -469,3 +469,19 @@ def test_schedulers_log_in_mxnet_s_words(caplog):
         "Update[5]: now learning rate arrived at 3.00000e-01, will not change in the future",
         "Update[5]: Change learning rate to 1.00000e-01",
     ]
+
+
+def test_updates_of_parameters_with_axes_of_one_element():
+    """Their state is updated in place through aliases, the strides of whose axes of one element may be any."""
+    for shapes in ([(1, 4), (1, 8)], [(1, 4, 1, 1), (1, 8)], [(1, 8, 1, 1), (1, 4, 1, 1)]):
+        parameters = mx.gluon.ParameterDict()
+        for i, shape in enumerate(shapes):
+            parameters.get(f"w{i}", shape=shape, init="zeros")
+        parameters.initialize()
+        trainer = mx.gluon.Trainer(parameters, "adam", {"learning_rate": 0.5})
+        with mx.autograd.record():
+            loss = sum((p.data() * 2).sum() for p in parameters.values())
+        loss.backward()
+        trainer.step(1)
+        for p in parameters.values():
+            np.testing.assert_allclose(p.data().asnumpy(), np.full(p.shape, -0.5), rtol=1e-5)

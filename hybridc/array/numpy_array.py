@@ -10,6 +10,8 @@ there.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Generator
 from typing import Any
 
 import numpy.typing as npt
@@ -168,6 +170,18 @@ def as_numpy(x: Any) -> Any:
 def as_default(x: Any) -> Any:
     """An array that is made without inputs, or a list of them, in the class that is the default of this thread."""
     return as_numpy(x) if STATE.np_array else x
+
+
+@contextlib.contextmanager
+def default_class(numpy: bool) -> Generator[None]:
+    """Within the ``with`` block, arrays that are made without inputs are of ``mx.np``, or are not."""
+    before, STATE.np_array = STATE.np_array, numpy
+    if numpy:
+        HOOKS.np()  # which gives these arrays their methods
+    try:
+        yield
+    finally:
+        STATE.np_array = before
 
 
 def in_class_of(source: Any, x: Any) -> Any:

@@ -1614,6 +1614,18 @@ def crop(
     """The slice ``data[begin[0]:end[0]:step[0], begin[1]:end[1]:step[1], …]``."""
     ...
 
+def cumprod(
+    a: _A,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The products of all elements up to each one along an axis, or in the flattened array; 0 has the gradient nan"""
+    ...
+
 def cumsum(
     a: _A,
     axis: int | None = None,
@@ -1988,6 +2000,16 @@ def fmod(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """The remainder of lhs / rhs with the sign of lhs; of integers 0 where rhs is 0"""
+    ...
+
+def frexp(
+    data: Fluent,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """Mantissas of 0.5 to 1 and exponents, int32, of which x is mantissa * 2**exponent"""
     ...
 
 def ftml_update(

@@ -30,7 +30,7 @@ from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.tracer import Trace
 
 # Class fields that do not affect the compiler, or that the trace records.
-_APART = frozenset({"ALIASES", "ATTRIBUTES", "INPUT_DOCS", "NAME"})
+_APART = frozenset({"ALIASES", "ATTRIBUTES", "INPUT_DOCS", "NAME", "NUMPY"})
 
 Array = tuple[tuple[int, ...], Any]
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from hybridc import nd
 from hybridc.array.dispatch import is_symbol, placed
 from hybridc.array.ndarray import NDArray, check_unrecorded, values_of
 from hybridc.array.numpy_array import in_class_of
@@ -19,7 +20,8 @@ from hybridc.context import Context, check_device
 from hybridc.errors import CheckError
 from hybridc.gluon.download import check_sha1, download, get_repo_file_url, get_repo_url, replace_file
 from hybridc.ground.absent import absent as _absent
-from hybridc.util import default_array
+from hybridc.ground.hooks import HOOKS
+from hybridc.ground.state import STATE
 
 __all__ = [
     "HookHandle",
@@ -53,7 +55,8 @@ def split_and_load(
     data: Any, ctx_list: Sequence[Context], batch_axis: int = 0, even_split: bool = True
 ) -> list[NDArray]:
     """One slice of the batch for each device, on that device."""
-    array = data if isinstance(data, NDArray) else default_array(data)
+    make = HOOKS.np().array if STATE.np_array else nd.array
+    array = data if isinstance(data, NDArray) else make(data)
     for ctx in ctx_list:
         check_device(ctx)
     if len(ctx_list) == 1:

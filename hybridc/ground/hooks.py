@@ -41,6 +41,8 @@ class Hooks:
     np: Callable[[], Any]
     #: The module of operators on NumPy's arrays, :mod:`hybridc.npx`.
     npx: Callable[[], Any]
+    #: The module of images, :mod:`hybridc.image`.
+    images: Callable[[], Any]
     #: The module of the tape, :mod:`hybridc.autograd`.
     autograd: Callable[[], Any]
     #: ``symbol_of_tape(x)`` is the symbol of what autograd recorded for an array.

@@ -60,6 +60,7 @@ _NAMES = (
     "searchsorted",
     "setdiff1d",
     "setxor1d",
+    "spacing",
     "trim_zeros",
     "union1d",
     "unpackbits",

@@ -18,7 +18,7 @@ from hybridc.dialects.numpy_rules import BOOL, INT32, INT64, common
 from hybridc.errors import MXNetError
 from hybridc.np.apply import cast, dtype_of, into, is_number, operand, reshaped
 from hybridc.np.by_element import greater_equal, less_equal, maximum, minimum
-from hybridc.np.making import arange, array, beside, device_of, full_like
+from hybridc.np.making import arange, array, beside, device_of, full_like, zeros
 from hybridc.np.reducing import given
 from hybridc.np.shaping import broadcast_to, ravel, reshape
 
@@ -190,7 +190,7 @@ def diag(array: Any, k: int = 0) -> Any:
     a = given(array)
     if a.ndim not in (1, 2):
         raise ValueError("Input must be 1- or 2-d.")
-    return function("diag")(a, k=k)
+    return function("diag")(a, k=k) if a.ndim == 1 else diagonal(a, k)
 
 
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
@@ -198,7 +198,11 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     a = given(a)
     if a.ndim < 2:
         raise ValueError("diag requires an array of at least two dimensions")
-    return function("diag")(a, k=offset, axis1=axis1, axis2=axis2)
+    first, second = (normalize_axis("diagonal", i, a.ndim, "axis has") for i in (axis1, axis2))
+    if not -a.shape[first] < offset < a.shape[second]:  # COMPAT(mxnet): MXNet refuses a diagonal outside of the matrix
+        rest = tuple(n for i, n in enumerate(a.shape) if i not in (first, second))
+        return zeros((*rest, 0), dtype_of(a), ctx=device_of(a))
+    return function("diag")(a, k=offset, axis1=first, axis2=second)
 
 
 def _band(name: str, m: Any, inside: Callable[[Any], Any]) -> Any:

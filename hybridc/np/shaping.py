@@ -45,6 +45,7 @@ __all__ = [
     "ndim",
     "permute_dims",
     "ravel",
+    "real",
     "repeat",
     "reshape",
     "roll",
@@ -116,6 +117,11 @@ def is_plain(a: Any) -> bool:
 def ravel(x: Any, order: str = "C") -> Any:
     """All elements in one dimension."""
     return reshape(x, -1, order=order)
+
+
+def real(val: Any) -> Any:
+    """The real part, which is the array itself."""
+    return given(val)
 
 
 def transpose(a: Any, axes: Any = None) -> Any:

@@ -21,6 +21,7 @@ from hybridc.np.apply import cast, check_ufunc, dtype_of, into, is_number, opera
 from hybridc.np.by_element import multiply
 from hybridc.np.reducing import given
 from hybridc.np.reducing import sum as sum_of
+from hybridc.np.selection import diagonal
 from hybridc.np.shaping import broadcast_to, is_plain, moveaxis, promoted, reshape, stack, transpose
 
 __all__ = [
@@ -167,7 +168,7 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, out: Any = No
     a = given(a)
     if a.ndim < 2:
         raise ValueError("mx.np.trace: diag requires an array of at least two dimensions")
-    return into(sum_of(function("diag")(a, k=offset, axis1=axis1, axis2=axis2), -1), out)
+    return into(sum_of(diagonal(a, offset, axis1, axis2), -1), out)
 
 
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:

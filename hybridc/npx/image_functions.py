@@ -12,20 +12,14 @@ from typing import Any
 from hybridc import nd
 from hybridc.array.numpy_array import as_numpy
 from hybridc.ground.absent import absent as _absent
-
-
-def _images() -> Any:
-    """``mx.image``, which is imported when it is first used."""
-    from hybridc import image
-
-    return image
+from hybridc.ground.hooks import HOOKS
 
 
 def __getattr__(name: str) -> Any:
     if name.startswith("_") or name in ("np", "nd"):
         raise _absent("mx.npx.image", name, "function", __dir__())
-    if name in dir(_images()):
-        return getattr(_images(), name)
+    if name in dir(HOOKS.images()):
+        return getattr(HOOKS.images(), name)
     if name not in dir(nd.image):
         raise _absent("mx.npx.image", name, "operator", __dir__())
     apply = getattr(nd.image, name)
@@ -39,4 +33,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*dir(_images()), *dir(nd.image)})
+    return sorted({*dir(HOOKS.images()), *dir(nd.image)})

@@ -582,12 +582,6 @@ def test_test_utils():
     assert mx.test_utils.default_context() == mx.cpu()
 
 
-def test_np_semantics_are_refused():
-    assert not mx.util.is_np_array()
-    with pytest.raises(mx.errors.UnsupportedError, match=r"mx\.np"):
-        mx.util.set_np()
-
-
 def test_clearing_the_cached_graph_traces_again():
     class Scaled(mx.gluon.HybridBlock):
         def hybrid_forward(self, F, x):

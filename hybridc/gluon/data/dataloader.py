@@ -11,6 +11,7 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any, Protocol, cast
 
 from hybridc import random
+from hybridc.array.numpy_array import default_class
 from hybridc.gluon.data.batchify import default_batchify_fn
 from hybridc.gluon.data.dataset import ArrayDataset
 from hybridc.gluon.data.queues import ConnectionWrapper, Queue, SimpleQueue, fetcher_loop_v1, worker_loop_v1
@@ -19,7 +20,7 @@ from hybridc.gluon.data.sampler import BatchSampler, RandomSampler, Sampler, Seq
 from hybridc.gluon.data.workers import WorkerPool, too_slow
 from hybridc.ground.events import recorded
 from hybridc.ground.limits import thread_pool
-from hybridc.util import is_np_array, np_array
+from hybridc.ground.state import STATE
 
 __all__ = [
     "ConnectionWrapper",
@@ -203,13 +204,13 @@ class _Load:
     def __init__(self, dataset: Any, batchify_fn: Callable[[Sequence[Any]], Any]) -> None:
         self._dataset = dataset
         self._batchify_fn = batchify_fn
-        self._numpy = is_np_array()  # in the thread that makes the loader, which holds in those of the workers
+        self._numpy = STATE.np_array  # in the thread that makes the loader, which holds in those of the workers
         own: Any = getattr(cast("type[Any]", type(dataset)), "__getitem__", None)
         self._at_once = own is ArrayDataset.__getitem__ and batchify_fn is default_batchify_fn
 
     def __call__(self, indices: Sequence[Any]) -> Any:
         """The batch."""
-        with np_array(self._numpy):
+        with default_class(self._numpy):
             batch = self._dataset.batch(indices) if self._at_once else None
             return self._make(indices) if batch is None else batch
 

@@ -317,7 +317,11 @@ class _Checker:
     def _fills(self, span: Span, value: SSAValue) -> bool:
         """Whether an array covers all of its memory contiguously."""
         strides = self.strides.get(value)
-        plain = strides is None or strides == row_major(_content(value.type)[1])
+        shape = _content(value.type)[1]
+        # The stride of an axis of one element is of no matter.
+        plain = strides is None or all(
+            n == 1 or s == t for n, s, t in zip(shape, strides, row_major(shape), strict=True)
+        )
         return plain and _size(value) == span.stop - span.start
 
     def _returned(self, op: func.ReturnOp) -> None:

@@ -1,0 +1,3 @@
+# Written by python -m hybridc.stubs; do not edit.
+# pyright: reportUnusedImport=false
+from hybridc.npx import *
