@@ -12,7 +12,6 @@ import hybridc as mx
 from hybridc.gluon import nn
 
 ABSENT = [
-    (mx.np, "ones", "mx.np interface; use mx.nd.ones"),
     (mx, "tvmop", "second interface"),
     (mx.mod, "Modul", "did you mean Module"),
     (mx.sym, "Activatoin", "did you mean Activation"),

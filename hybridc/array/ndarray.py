@@ -354,7 +354,7 @@ class NDArray(Fluent):
         return id(self) >> 4
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._data.copy(),)
+        return NDArray, (self._data.copy(),)
 
     def __setstate__(self, state: Any) -> None:
         """The state of a pickle that MXNet made: ``handle``, the bytes of an array in a file."""

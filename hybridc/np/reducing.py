@@ -83,7 +83,7 @@ Axis = int | tuple[int, ...] | None
 
 def axes_of(name: str, axis: Any, rank: int) -> tuple[int, ...]:
     """The axes of NumPy's argument ``axis``, counted from 0."""
-    if axis is None:
+    if axis is None or (not rank and axis in (0, -1)):  # a number counts as an axis of one element, as in NumPy
         return tuple(range(rank))
     axes = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
     found = tuple(normalize_axis(name, int(a), rank, "axis has") for a in axes)
@@ -397,8 +397,7 @@ def _index(name: str, a: Any, axis: int | None, out: Any, keepdims: bool) -> Any
     a = given(a)
     if a.size == 0 and (axis is None or a.shape[axis] == 0):
         raise ValueError(f"mx.np.{name}: attempt to get {name} of an empty sequence")
-    if axis is not None:
-        axis = normalize_axis(name, axis, a.ndim, "axis has")
+    axis = normalize_axis(name, axis, a.ndim, "axis has") if axis is not None and a.ndim else None
     if dtype_of(a) == BOOL:
         a = cast(a, "uint8")
     shape = _shape(a.shape, axes_of(name, axis, a.ndim), keepdims)

@@ -98,7 +98,7 @@ def take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise", out
     """The elements, or slices along an axis, at indices."""
     a = given(a)
     indices = beside(a, indices, INT64) if is_number(indices) or isinstance(indices, list | tuple) else operand(indices)
-    if axis is None:
+    if axis is None or not a.ndim:
         a, axis = ravel(a), 0
     axis = normalize_axis("take", axis, a.ndim, "axis has")
     shape = (*a.shape[:axis], *indices.shape, *a.shape[axis + 1 :])
@@ -172,7 +172,7 @@ def argsort(
     """The indices in the order of the elements along an axis, or of the flattened array; int64."""
     _check_sort("argsort", order)
     a = given(a)
-    if axis is None:
+    if axis is None or not a.ndim:
         a, axis = ravel(a), 0
     normalize_axis("argsort", axis, a.ndim, "axis has")
     if dtype_of(a) == BOOL:

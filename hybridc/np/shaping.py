@@ -389,7 +389,7 @@ def all_ones(counts: tuple[int, ...]) -> bool:
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     """Each element, or each slice along an axis, so often."""
     a = given(a)
-    if axis is None:
+    if axis is None or not a.ndim:
         a, axis = ravel(a), 0
     axis = normalize_axis("repeat", axis, a.ndim, "axis has")
     if not isinstance(repeats, int | onp.integer):

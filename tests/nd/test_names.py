@@ -70,12 +70,10 @@ def test_the_class_shows_what_symbols_have():
     assert seen == [(True, False, True)]
 
 
-def test_arrays_have_no_handle_and_no_mx_np():
+def test_arrays_have_no_handle():
     x = mx.nd.ones((2,))
     assert not hasattr(x, "handle")
     assert x.as_nd_ndarray() is x
-    with pytest.raises(mx.MXNetError, match=r"mx\.np interface; use the array as it is"):
-        x.as_np_ndarray()
 
 
 # --- random -----------------------------------------------------------------------------------------------------------

@@ -6,8 +6,9 @@ import argparse
 import sys
 
 from hybridc.tools.fuzz.hostile_peers import fuzz_peers
-from hybridc.tools.fuzz.main import NETWORKS, PROGRAMS, fuzz, fuzz_cache, fuzz_files
+from hybridc.tools.fuzz.main import NETWORKS, NUMPY, PROGRAMS, fuzz, fuzz_cache, fuzz_files
 from hybridc.tools.fuzz.networks.random_network import RandomNetwork
+from hybridc.tools.fuzz.numpy_program import NumpyProgram
 from hybridc.tools.fuzz.random_program import RandomProgram
 from hybridc.tools.fuzz.worker import Worker
 
@@ -24,12 +25,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--stop", type=int, default=20, help="end after so many different failures")
     parser.add_argument("--replay", help="check this program again, given as the fuzzer printed it")
     parser.add_argument("--networks", action="store_true", help="check random Gluon networks instead of programs")
+    parser.add_argument("--numpy", action="store_true", help="check random programs of mx.np against NumPy")
     parser.add_argument("--files", action="store_true", help="read damaged files, and caches, instead of programs")
     parser.add_argument("--peers", action="store_true", help="attack the servers of ranks, instead of programs")
     given = parser.parse_args(arguments)
     targets = given.target or ["llvm", "numpy"]
     if given.replay:
-        return replay(given.replay, targets, RandomNetwork if given.networks else RandomProgram)
+        kind = NumpyProgram if given.numpy else RandomNetwork if given.networks else RandomProgram
+        return replay(given.replay, targets, kind)
     seconds = 60.0 if given.seconds is None and given.count is None else given.seconds
     if given.files:
         return files(given.seed, targets, given.count, seconds)
@@ -45,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
         first=given.first,
         shrinking=given.shrink,
         stop=given.stop,
-        fuzzed=NETWORKS if given.networks else PROGRAMS,
+        fuzzed=NUMPY if given.numpy else NETWORKS if given.networks else PROGRAMS,
     )
     print(
         f"{report.programs} {'networks' if given.networks else 'programs'} of {report.steps} "
@@ -65,7 +68,7 @@ def files(seed: int, targets: list[str], count: int | None, seconds: float | Non
     return int(failed + broken > 0)
 
 
-def replay(text: str, targets: list[str], kind: type[RandomProgram | RandomNetwork]) -> int:
+def replay(text: str, targets: list[str], kind: type[RandomProgram | NumpyProgram | RandomNetwork]) -> int:
     """Check one program, or network, again."""
     program = kind.from_json(text)
     failed = 0

@@ -18,6 +18,7 @@ from hybridc.tools.fuzz.generate import program as generated
 from hybridc.tools.fuzz.networks.propose_network import random_network
 from hybridc.tools.fuzz.networks.random_network import RandomNetwork, script
 from hybridc.tools.fuzz.networks.shrink_network import shrink_network
+from hybridc.tools.fuzz.numpy_program import NumpyProgram, numpy_program, numpy_source, shrink_numpy
 from hybridc.tools.fuzz.program_source import python
 from hybridc.tools.fuzz.shrink import shrink
 from hybridc.tools.fuzz.worker import Worker
@@ -36,6 +37,7 @@ class Fuzzed:
 
 
 PROGRAMS = Fuzzed(generated, shrink, python, lambda program: [step.op for step in program.steps])
+NUMPY = Fuzzed(numpy_program, shrink_numpy, numpy_source, NumpyProgram.names)
 NETWORKS = Fuzzed(random_network, shrink_network, script, RandomNetwork.names)
 
 

@@ -17,6 +17,7 @@ from hybridc.tools.fuzz.check_program import Failure, Invalid, check
 from hybridc.tools.fuzz.damaged_files import read
 from hybridc.tools.fuzz.networks.check_network import check_network
 from hybridc.tools.fuzz.networks.random_network import RandomNetwork
+from hybridc.tools.fuzz.numpy_program import NumpyProgram, check_numpy
 from hybridc.tools.fuzz.random_program import RandomProgram
 
 SECONDS = 60.0  # after which a program counts as one that hangs, and after four times as many a network
@@ -48,10 +49,12 @@ class Worker:
             self._process = subprocess.Popen(command, env=environment, pass_fds=[other.fileno()], stderr=errors)
         other.close()
 
-    def check(self, program: RandomProgram | RandomNetwork, seconds: float | None = None) -> tuple[str, str] | None:
+    def check(
+        self, program: RandomProgram | NumpyProgram | RandomNetwork, seconds: float | None = None
+    ) -> tuple[str, str] | None:
         """The failure of a program: its kind and the particulars. Invalid programs are of the kind "invalid"."""
         if seconds is None:
-            seconds = SECONDS if isinstance(program, RandomProgram) else 4 * SECONDS
+            seconds = 4 * SECONDS if isinstance(program, RandomNetwork) else SECONDS
         return self._ask(type(program).__name__, program.to_json().encode(), seconds)
 
     def read(self, kind: str, data: bytes, seconds: float = SECONDS) -> tuple[str, str] | None:
@@ -91,6 +94,7 @@ class Worker:
 
 _CHECKS: Mapping[bytes, Callable[[str], Failure | None]] = {
     b"RandomProgram": lambda text: check(RandomProgram.from_json(text)),
+    b"NumpyProgram": lambda text: check_numpy(NumpyProgram.from_json(text)),
     b"RandomNetwork": lambda text: check_network(RandomNetwork.from_json(text)),
 }
 
