@@ -91,9 +91,8 @@ class ndarray(NumpyMethods, NDArray):
 
     def __iter__(self) -> Any:
         if not self._data.ndim:
-            raise TypeError("iteration over a 0-d array")
-        for i in range(len(self)):
-            yield self[i]
+            raise TypeError("iteration over a 0-d array")  # at once: NumPy asks so whether x has elements
+        return (self[i] for i in range(len(self)))
 
     def __contains__(self, value: Any) -> bool:
         """Whether an element equals the value."""

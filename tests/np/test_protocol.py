@@ -9,6 +9,7 @@ import pickle  # noqa: TID251  (what users do)
 import numpy as onp
 import pytest
 import scipy.special
+from matplotlib.figure import Figure
 
 import hybridc as mx
 from hybridc import autograd, np
@@ -195,3 +196,15 @@ def test_mx_np_and_mx_nd_meet():
     assert np.shares_memory(a, b)
     assert type(a + b) is np.ndarray
     assert type(b + a) is np.ndarray
+
+
+def test_plots_take_arrays():
+    figure = Figure()
+    axes = figure.subplots()
+    x = np.arange(0, 3, 0.5)
+    (line,) = axes.plot(x, np.sin(x))
+    onp.testing.assert_array_equal(line.get_xdata(), x.asnumpy())
+    rows, columns = np.meshgrid(x, x)
+    axes.contour(rows, columns, rows**2 + columns)
+    axes.imshow(np.ones((4, 4)))
+    assert not onp.iterable(np.array(1.0))
