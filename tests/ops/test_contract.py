@@ -25,6 +25,7 @@ NO_SAMPLES: dict[str, str] = {
     "hybrid.while_loop": "traced control flow makes it: tests/gluon/test_loops.py",
     "hybrid.cond": "traced control flow makes it: tests/gluon/test_loops.py",
     "hybrid._equal_layer": "the compiler makes it: tests/trace/test_equal_layers.py",
+    "hybrid._numpy_call": "composed symbols make it: tests/np/test_np_symbols.py",
     "hybrid.subgraph": "it is what a graph's part is: tests/subgraph",
     "hybrid.custom": "it is what the user's CustomOp is: tests/operator",
     "hybrid.stateful_backward": "it is what the user's operator is: tests/operator",

@@ -527,8 +527,9 @@ def test_eager_calls_take_the_shapes_that_inference_takes_and_give_those_that_it
         operator = case.bind(**sample.attrs)
         if operator.DRAWS:
             continue
-        arrays = [np.ones(x, np.float32) if isinstance(x, tuple) else np.asarray(x) for x in sample.inputs]
-        arrays = [x if x.dtype != np.float64 else x.astype(np.float32) for x in arrays]
+        first = np.dtype(sample.dtypes[0])
+        arrays = [np.ones(x, first) if isinstance(x, tuple) else np.asarray(x) for x in sample.inputs]
+        arrays = [x if x.dtype != np.float64 else x.astype(first) for x in arrays]
         for given in [[*arrays[:i], y, *arrays[i + 1 :]] for i, x in enumerate(arrays) for y in shapes_like(x)]:
             try:
                 expected = operator.infer_shape([x.shape for x in given])[1]
