@@ -137,7 +137,9 @@ class Parameter:
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """The shape; a dimension of 0 is unknown."""
+        """The shape; a dimension of 0 is unknown, of -1 where 0 is a size, see :func:`hybridc.util.np_shape`."""
+        if STATE.np_shape and self._shape is not None:
+            return tuple(n or -1 for n in self._shape)
         return self._shape
 
     @shape.setter

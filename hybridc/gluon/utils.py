@@ -142,8 +142,8 @@ class BlockHooks(dict[int, Callable[..., Any]]):
 
 
 def shape_is_known(shape: Sequence[int] | None) -> bool:
-    """Whether every dimension is known; 0 and -1 stand for unknown ones."""
-    return shape is not None and len(shape) > 0 and all(n > 0 for n in shape)
+    """Whether every dimension is known: 0 and -1 stand for unknown ones, and () too unless shapes are NumPy's."""
+    return shape is not None and (len(shape) > 0 or STATE.np_shape) and all(n > 0 for n in shape)
 
 
 def indent(s_: str, numSpaces: int) -> str:

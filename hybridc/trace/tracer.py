@@ -115,7 +115,9 @@ class Trace:
     def parameter(self, parameter: Any) -> TracedSymbol:
         """The input of a gluon Parameter."""
         if id(parameter) not in self._known:
-            shape = tuple(-1 if n in (0, -1) else n for n in parameter.shape or ()) or None
+            shape: Shape | None = tuple(n or -1 for n in parameter.shape or ())
+            if not shape and (parameter.shape is None or not STATE.np_shape):  # () is a shape in NumPy's semantics
+                shape = None
             self._known[id(parameter)] = self.leaf(
                 parameter.name, shape, parameter.dtype, "parameter", parameter, STATE.np_array
             )

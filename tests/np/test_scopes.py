@@ -170,3 +170,36 @@ def test_arrays_on_other_devices(context):
     net.hybridize()
     onp.testing.assert_allclose(net(x).asnumpy(), eager.asnumpy(), rtol=1e-5)
     assert isinstance(net(x), np.ndarray)
+
+
+def test_unknown_sizes_of_parameters_are_minus_one():
+    net = nn.Dense(3)
+    assert net.weight.shape == (3, 0)
+    npx.set_np()
+    assert net.weight.shape == (3, -1)
+    net.initialize()
+    assert net(np.ones((2, 5))).shape == (2, 3)
+    assert net.weight.shape == (3, 5)
+
+
+def test_a_parameter_may_be_a_number():
+    class Scaled(nn.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.scale = self.params.get("scale", shape=(), init=mx.init.Constant(3))
+
+        def hybrid_forward(self, F, x, scale):
+            return x * scale
+
+    npx.set_np()
+    net = Scaled()
+    net.initialize()
+    for hybridized in (False, True):
+        net.hybridize(hybridized)
+        x = np.array([1.0, 2.0])
+        with mx.autograd.record():
+            y = net(x)
+        y.backward()
+        assert net.scale.data().shape == net.scale.grad().shape == ()
+        onp.testing.assert_array_equal(y.asnumpy(), [3, 6])
+        assert float(net.scale.grad()) == 3
