@@ -28,6 +28,7 @@ from hybridc.symbol.graph import Entry, SymbolNode, topological
 from hybridc.symbol.loop_files import LOOPS, read_loop
 from hybridc.symbol.node_attributes import HIDDEN, note_initializers
 from hybridc.symbol.np_calls.np_call import of_file
+from hybridc.symbol.np_calls.np_call_names import OF_ND
 from hybridc.symbol.subgraph_nodes import graph_to_nodes, read_subgraph
 
 # --- writing ---------------------------------------------------------------------------------------------------
@@ -334,6 +335,7 @@ class _GraphReader:
         if op == "null":
             return SymbolNode(None, label, (), {_hidden(k): v for k, v in attrs.items()})
         own, users, of_inputs = _divided(attrs, version)
+        op = OF_ND.get(op, op)
         scalar = self.scalars.get(operator_registry.snake_of_scalar(op))
         try:
             if scalar is not None:

@@ -14,7 +14,7 @@ import ast
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -25,29 +25,24 @@ from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import DTypeError, MXNetError
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.nesting import as_list
-from hybridc.symbol.np_calls.np_call_names import BY_FUNCTION, BY_TITLE, PAIRS, NumpyName
-
-
-class InputPlace(NamedTuple):
-    """Where an input stands among the arguments of a call."""
-
-    index: int
-
-
-class KeySlice(NamedTuple):
-    """A slice among the arguments, which has no hash."""
-
-    start: Any
-    stop: Any
-    step: Any
+from hybridc.ground.state import STATE
+from hybridc.symbol.np_calls.np_call_files import (
+    COMPOSED,
+    InputPlace,
+    KeySlice,
+    row_of_call,
+    to_arguments,
+    to_attributes,
+)
+from hybridc.symbol.np_calls.np_call_names import BY_TITLE, OF_INTEGERS, PAIRS, REFLECTED, WITHOUT_AXES, NumpyName
 
 
 def function_of(name: str) -> Callable[..., Any]:
-    """The function of ``mx.np`` or ``mx.npx``, as ``random.uniform``; ``getitem`` and ``astype`` are of arrays."""
+    """The function of ``mx.np`` or ``mx.npx``, as ``random.uniform``; ``getitem`` and such are of arrays."""
     if name == "getitem":
         return HOOKS.getitem
-    if name == "astype":
-        return _astype
+    if name in _OF_ARRAYS:
+        return _OF_ARRAYS[name]
     owner = HOOKS.npx() if name.startswith("npx.") else HOOKS.np()
     for part in name.removeprefix("npx.").split("."):
         owner = getattr(owner, part)
@@ -58,8 +53,25 @@ def _astype(x: Any, dtype: Any) -> Any:
     return x.astype(dtype)
 
 
-# Functions of which MXNet has one operator for an array and a number, on whichever side that is.
-_COMMUTING = {"add", "multiply", "maximum", "minimum", "hypot", "lcm", "bitwise_and", "bitwise_or", "bitwise_xor"}
+def _masked(data: Any, mask: Any, value: Any, start_axis: int = 0) -> Any:
+    """The array with other values where the mask says."""
+    made = data.copy()
+    made[(*(slice(None),) * start_axis, mask)] = value
+    return made
+
+
+def _diag_places(x: Any) -> Any:
+    """The indices of the diagonal, as one array."""
+    return HOOKS.np().stack(HOOKS.np().diag_indices_from(x))
+
+
+_OF_ARRAYS = {"astype": _astype, "masked": _masked, "diag_places": _diag_places}
+
+
+def never_none(function: str) -> frozenset[str]:
+    """The parameters for which None is no default: it says something."""
+    parameters = inspect.signature(function_of(function)).parameters.values()
+    return frozenset(p.name for p in parameters if p.default is not None and p.default is not p.empty)
 
 
 @register("hybrid._numpy_call")
@@ -83,7 +95,7 @@ class NumpyCall(Composite):
         result = function_of(self.function_)(
             *[_filled(a, arrays) for a in args], **{key: _filled(a, arrays) for key, a in keywords}
         )
-        return [as_numpy(y) for y in as_list(result)]
+        return [HOOKS.np().full((), y, dtype="bool") if isinstance(y, bool) else as_numpy(y) for y in as_list(result)]
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         made = self.call(*inputs)
@@ -120,6 +132,8 @@ class NumpyCall(Composite):
         """The arguments by the names of the function's parameters."""
         args, keywords = self.arguments  # pyright: ignore[reportGeneralTypeIssues]
         bound = inspect.signature(function_of(self.function_)).bind(*args, **dict(keywords))
+        if "random." in self.function_:
+            bound.apply_defaults()  # MXNet's operators have none
         return dict(bound.arguments)
 
     def _pair(self) -> tuple[Any, bool] | None:
@@ -132,11 +146,11 @@ class NumpyCall(Composite):
         """MXNet's operator."""
         pair = self._pair()
         if pair is not None:
-            reflected = pair[1] and self.function_ not in _COMMUTING
-            return f"_npi_{'r' if reflected else ''}{self.function_}_scalar"
+            name = REFLECTED.get(self.function_, f"r{self.function_}") if pair[1] else self.function_
+            return f"_npi_{name}_scalar"
         if self.function_ in PAIRS:
             return f"_npi_{self.function_}"
-        row = BY_FUNCTION.get(self.function_)
+        row = row_of_call(self.function_, self._bound())
         return f"_npi_{self.function_.rpartition('.')[2]}" if row is None else row.title
 
     def to_nnvm(self) -> dict[str, Any]:
@@ -144,12 +158,22 @@ class NumpyCall(Composite):
         pair = self._pair()
         if pair is not None:
             return {"scalar": float(pair[0]), "is_int": isinstance(pair[0], int)}
-        row, bound = BY_FUNCTION.get(self.function_), self._bound()
-        names = {p: p for p in bound} if row is None else {b: a for a, b in reversed(row.attrs.items())}
-        found = {names[p]: v for p, v in bound.items() if p in names and not _has_input(v) and v is not None}
+        bound = self._bound()
+        row = row_of_call(self.function_, bound)
+        found = bound if row is None else to_attributes(row, self.function_, bound, never_none(self.function_))
+        found = {key: value for key, value in found.items() if not _has_input(value)}
         if row is not None and row.is_list:
             found["num_args"] = sum(isinstance(a, InputPlace) for a in _flat(bound))
         return {k: tuple(v) if isinstance(v, list) else v for k, v in found.items()}
+
+    def for_nnvm(self, F: Any, *inputs: Any) -> Any:
+        """By other functions of mx.np, where MXNet has no operator for this one."""
+        composed = COMPOSED.get(self.function_)
+        if composed is None:
+            return None
+        arrays = [as_numpy(x) for x in inputs]
+        args, keywords = self.arguments  # pyright: ignore[reportGeneralTypeIssues]
+        return composed(F.np, *[_filled(a, arrays) for a in args], **{k: _filled(a, arrays) for k, a in keywords})
 
 
 def _filled(part: Any, inputs: Sequence[Any]) -> Any:
@@ -182,21 +206,27 @@ def _has_input(value: Any) -> bool:
 def of_file(title: str, attrs: Mapping[str, str], count: int) -> NumpyCall | None:
     """The call of an operator of a file with so many inputs; None if it is none of ``mx.np``."""
     places = [InputPlace(i) for i in range(count)]
+    title = WITHOUT_AXES.get(title, title) if STATE.np_shape else title
     scalar = re.fullmatch(r"_npi_(r?)(\w+)_scalar", title)
     if scalar is not None and count == 1 and "scalar" in attrs:
         reflected, name = (scalar[1], scalar[2]) if scalar[2] in PAIRS else ("", scalar[1] + scalar[2])
         number: Any = float(attrs["scalar"])
-        number = int(number) if attrs.get("is_int") in ("True", "1") else number
+        # MXNet writes 4.0, which is no int, for lcm(4, x).
+        is_int = attrs.get("is_int") in ("True", "1") or (name in OF_INTEGERS and number.is_integer())
+        number = int(number) if is_int else number
         return _call(name, (number, *places) if reflected else (*places, number), {}) if name in PAIRS else None
     if title.startswith("_npi_") and title.removeprefix("_npi_") in PAIRS:
         return _call(title.removeprefix("_npi_"), places, {})
     row = BY_TITLE.get(title)
     if row is None:
         return None
-    arguments = {row.attrs[key]: _value(text) for key, text in attrs.items() if key in row.attrs}
-    arguments = {key: value for key, value in arguments.items() if value is not None}
+    values = {key: _value(text) for key, text in attrs.items()}
+    arguments = to_arguments(row, values, count, never_none(row.function))
+    if arguments is None:
+        raise MXNetError(f"{title} has {count} inputs, which are more than its attributes leave open")
     if row.function == "einsum":
         return _call("einsum", (arguments.pop("subscripts"), *places), arguments)
+    places = [] if row.arrays else places
     return _call(row.function, (tuple(places),) if row.is_list else places, arguments, row)
 
 
@@ -247,6 +277,7 @@ def results_of(name: str, args: Sequence[Any], keywords: Mapping[str, Any]) -> i
         return 2
     if plain in ("ix_", "broadcast_arrays", "meshgrid", "atleast_1d", "atleast_2d", "atleast_3d"):
         return len(args)
-    if plain == "unique":
-        return 1 + sum(bool(keywords.get(f"return_{what}")) for what in ("index", "inverse", "counts"))
+    if plain in ("unique", "average"):
+        bound = inspect.signature(function_of(name)).bind(*args, **keywords).arguments
+        return 1 + sum(bool(value) for key, value in bound.items() if key.startswith("return"))
     return {"svd": 3, "qr": 2, "eigh": 2, "eig": 2, "slogdet": 2, "histogram": 2}.get(plain, 1)

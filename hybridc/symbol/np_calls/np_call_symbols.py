@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -16,7 +17,9 @@ from hybridc.array.numpy_array import NumpyMethods, as_numpy
 from hybridc.context import Context
 from hybridc.ground.hooks import HOOKS
 from hybridc.symbol.composed import COMPOSER, ComposedSymbol, composing, symbolic
-from hybridc.symbol.np_calls.np_call import InputPlace, KeySlice, NumpyCall, hashable, results_of
+from hybridc.symbol.np_calls.np_call import NumpyCall, function_of, hashable, never_none, results_of
+from hybridc.symbol.np_calls.np_call_files import InputPlace, KeySlice
+from hybridc.symbol.np_calls.np_call_names import INPUT_ORDERS
 
 
 def _places(value: Any, inputs: list[Any]) -> Any:
@@ -35,7 +38,15 @@ def compose(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The node of a call of a function of ``mx.np`` with symbols."""
     inputs: list[Any] = []
     label = kwargs.pop("name", None)
-    kwargs = {k: v for k, v in kwargs.items() if not (v is None or (k == "ctx" and isinstance(v, Context | str)))}
+    name = "diag_places" if name == "diag_indices_from" else name  # one array in MXNet, too
+    kept = never_none(name) if any(v is None for v in kwargs.values()) else ()
+    kwargs = {k: v for k, v in kwargs.items() if v is not None or k in kept}
+    if isinstance(kwargs.get("ctx"), Context | str):
+        del kwargs["ctx"]
+    if name in INPUT_ORDERS:
+        bound = inspect.signature(function_of(name)).bind(*args, **kwargs).arguments
+        order = INPUT_ORDERS[name]
+        args, kwargs = (), {key: bound[key] for key in (*order, *sorted(bound.keys() - set(order))) if key in bound}
     places = tuple(_places(a, inputs) for a in args)
     keywords = tuple((key, _places(a, inputs)) for key, a in kwargs.items())
     op: Any = NumpyCall.bind(
@@ -198,6 +209,8 @@ class NpxNamespace(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         plain = getattr(HOOKS.npx(), name)
+        if name == "random":
+            return NumpyNamespace(plain, "npx.random.")
         if not callable(plain) or isinstance(plain, type):
             return plain
         if name in _SPECIAL:
