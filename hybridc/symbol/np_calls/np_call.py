@@ -216,6 +216,8 @@ def of_file(title: str, attrs: Mapping[str, str], count: int) -> NumpyCall | Non
         number = int(number) if is_int else number
         return _call(name, (number, *places) if reflected else (*places, number), {}) if name in PAIRS else None
     if title.startswith("_npi_") and title.removeprefix("_npi_") in PAIRS:
+        if count != 2:
+            raise MXNetError(f"{title} takes two inputs, got {count}")
         return _call(title.removeprefix("_npi_"), places, {})
     row = BY_TITLE.get(title)
     if row is None:
