@@ -170,3 +170,28 @@ def test_arrays_on_other_devices(context):
     net.hybridize()
     onp.testing.assert_allclose(net(x).asnumpy(), eager.asnumpy(), rtol=1e-5)
     assert isinstance(net(x), np.ndarray)
+
+
+def test_dtypes_are_those_of_numpy():
+    x = np.ones(2)
+    assert (str(x.dtype), x.dtype.kind, x.dtype.itemsize) == ("float32", "f", 4)
+    assert x.dtype == onp.float32
+    assert x.as_nd_ndarray().dtype is onp.float32
+
+    class Names(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            seen.append(str(x.dtype))
+            return x + 1
+
+    seen: list[str] = []
+    block = Names()
+    block.hybridize()
+    block(x)
+    assert set(seen) == {"float32"}
+
+
+def test_iterators_give_arrays_of_nd():
+    """As MXNet's, in the scope of mx.np, too."""
+    with util.np_shape(), util.np_array():
+        batch = next(mx.io.NDArrayIter(onp.ones((4, 2)), onp.ones(4), 2))
+    assert type(batch.data[0]) is type(batch.label[0]) is mx.nd.NDArray

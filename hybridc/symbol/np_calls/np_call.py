@@ -41,8 +41,8 @@ def function_of(name: str) -> Callable[..., Any]:
     """The function of ``mx.np`` or ``mx.npx``, as ``random.uniform``; ``getitem`` and such are of arrays."""
     if name == "getitem":
         return HOOKS.getitem
-    if name in _OF_ARRAYS:
-        return _OF_ARRAYS[name]
+    if name in OF_ARRAYS:
+        return OF_ARRAYS[name]
     owner = HOOKS.npx() if name.startswith("npx.") else HOOKS.np()
     for part in name.removeprefix("npx.").split("."):
         owner = getattr(owner, part)
@@ -65,7 +65,8 @@ def _diag_places(x: Any) -> Any:
     return HOOKS.np().stack(HOOKS.np().diag_indices_from(x))
 
 
-_OF_ARRAYS = {"astype": _astype, "masked": _masked, "diag_places": _diag_places}
+#: Functions that files have, and mx.np has not.
+OF_ARRAYS: dict[str, Callable[..., Any]] = {"astype": _astype, "masked": _masked, "diag_places": _diag_places}
 
 
 def never_none(function: str) -> frozenset[str]:
