@@ -62,6 +62,7 @@ from hybridc import op as op
 from hybridc import operator as operator
 from hybridc import optimizer as optimizer
 from hybridc import profiler as profiler
+from hybridc import protocol as protocol
 from hybridc import random as random
 from hybridc import recordio as recordio
 from hybridc import registry as registry
@@ -80,7 +81,9 @@ kv = kvstore
 mod = module
 mon = monitor
 ndarray = nd
+np_symbol = np
 numpy = np
+numpy_dispatch_protocol = protocol
 numpy_extension = npx
 rnd = random
 sym = symbol

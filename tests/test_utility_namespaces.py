@@ -63,7 +63,7 @@ def test_names_of_the_top_level():
         assert name in dir(mx)
 
 
-@pytest.mark.parametrize("name", ["th", "torch", "tvmop", "notebook", "np_symbol", "api"])
+@pytest.mark.parametrize("name", ["th", "torch", "tvmop", "notebook", "numpy_op_fallback", "api"])
 def test_absent_namespaces_say_what_they_are(name):
     with pytest.raises(AbsentError, match=f"has no attribute '{name}': this version of hybridc does not have"):
         getattr(mx, name)

@@ -49,6 +49,11 @@ class ndarray(NumpyMethods, NDArray):
     __slots__ = ()
 
     @property
+    def dtype(self) -> Any:
+        """The dtype, as NumPy's arrays have it (``dtype('float32')``)."""
+        return self._data.dtype
+
+    @property
     def grad(self) -> Any:
         """The gradient buffer that ``attach_grad`` made, or None."""
         return None if self._leaf is None else as_numpy(self._leaf.grad)

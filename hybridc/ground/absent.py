@@ -20,7 +20,7 @@ _WARNED: set[str] = set()
 _FAMILIES = [
     (r"sparse|csr_matrix|row_sparse_array|list_row_sparse_data|row_sparse_data",
      "sparse storage", "; use dense arrays"),
-    (r"np_symbol|numpy_\w+|set_np|reset_np", "the mx.np interface", "; use mx.nd"),
+    (r"numpy_op_fallback", "operators of mx.np that call NumPy", "; mx.np has functions of their names"),
     (r"th|torch", "functions of Torch for Lua", "; mx.nd.from_dlpack takes tensors of PyTorch"),
     (r"tvmop|api", "MXNet's second interface to C", "; its functions are those of mx.nd"),
     (r"notebook", "charts of training in notebooks", "; mx.callback has what is called after each batch and epoch"),
@@ -40,9 +40,8 @@ _LACKING = {
     "sparse": (("_sparse_", "_contrib_getnnz", "_contrib_edge_id", "_contrib_dgl_"),
                "works on sparse arrays, and those of hybridc are dense"),
     "mkldnn": (("_sg_mkldnn_", "_contrib_quantized_rnn"), "was made for MKL-DNN"),
-    "arrays": (("_cv", "_imdecode", "_onehot_encode", "_set_value"), "is a function of arrays"),
+    "arrays": (("_cv", "_npi_cv", "_imdecode", "_onehot_encode", "_set_value"), "is a function of arrays"),
     "running": ((*_INTERNAL, *_HANDLES, *_OF_BACKWARD), "exists in a running MXNet only"),
-    "np": (("_np_", "_npi_", "_npx_"), "is one of mx.np, which hybridc lacks"),
 }  # fmt: skip
 
 

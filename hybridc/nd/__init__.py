@@ -97,8 +97,10 @@ if not TYPE_CHECKING:  # what there is not is an error of the type checker
         if _registry.has_function(name):
             made = globals()[name] = _function(name)
             return made
-        if name in ("np", "npx"):  # a block's F.np
-            return _HOOKS.np() if name == "np" else _HOOKS.npx()
+        if name in ("np", "numpy"):  # a block's F.np
+            return _HOOKS.np()
+        if name in ("npx", "numpy_extension"):
+            return _HOOKS.npx()
         if name == "CachedOp":  # of symbols, which are imported when they are first used
             return _HOOKS.symbols().CachedOp
         raise _absent("mx.nd", name, "operator", __dir__())

@@ -40,7 +40,6 @@ _REMEDIES = {
     "mkldnn": "call the operator that MXNet replaced by it",
     "arrays": "mx.image has functions that decode, read, resize and pad images",
     "running": "autograd and the operators of the forward take its place",
-    "np": "use mx.nd",
 }
 
 

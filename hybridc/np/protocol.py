@@ -7,15 +7,27 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as onp
 
 from hybridc.np.numpy_fallback import on_host, ours
 
+F = TypeVar("F")
+
 
 def _function(name: str) -> Any:
     return getattr(sys.modules["hybridc.np"], name, None)
+
+
+def with_array_function_protocol(func: F) -> F:
+    """The function itself: arrays of ``mx.np`` follow NumPy's protocol for functions always."""
+    return func
+
+
+def with_array_ufunc_protocol(func: F) -> F:
+    """The function itself: arrays of ``mx.np`` follow NumPy's protocol for universal functions always."""
+    return func
 
 
 def called_by_numpy(func: Any, args: Any, kwargs: Any) -> Any:

@@ -35,6 +35,8 @@ _ARRAYS_ONLY.update(("onehot_encode", "save", "to_dlpack_for_read", "to_dlpack_f
 if not TYPE_CHECKING:  # what there is not is an error of the type checker
 
     def __getattr__(name: str) -> Any:
+        if name in ("numpy", "numpy_extension"):
+            return __getattr__("np" if name == "numpy" else "npx")
         if name in ("np", "npx"):  # a block's F.np
             made = globals()[name] = _NpxNamespace() if name == "npx" else _NumpyNamespace(_nd.np)
             return made

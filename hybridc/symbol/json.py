@@ -216,7 +216,6 @@ _REMEDIES = {
     "mkldnn": "save the symbol before a backend or MXNet's quantization changes it",
     "arrays": "call mx.image or mx.nd for what is an input of the graph",
     "running": "save the symbol of the forward",
-    "np": "export the network without np semantics",
 }
 
 

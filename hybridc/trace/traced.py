@@ -191,6 +191,11 @@ class NumpyTracedSymbol(NumpyMethods, TracedSymbol):
 
     __slots__ = ()
 
+    @property
+    def dtype(self) -> Any:
+        """The dtype, as NumPy's arrays have it."""
+        return self._dtype
+
     def as_nd_ndarray(self) -> Any:
         """The same value, which stands for an array of ``mx.nd``."""
         return _standing_for(TracedSymbol, self)

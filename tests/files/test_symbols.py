@@ -286,7 +286,7 @@ LACKING_HERE = {
     "_sg_mkldnn_conv": "was made for MKL-DNN",
     "_cvimresize": "is a function of arrays; call mx.image",
     "_backward_Convolution": "exists in a running MXNet only; save the symbol of the forward",
-    "_npi_add": "is one of mx.np, which hybridc lacks",
+    "_npi_cvimread": "is a function of arrays; call mx.image",
 }
 
 

@@ -203,3 +203,28 @@ def test_a_parameter_may_be_a_number():
         assert net.scale.data().shape == net.scale.grad().shape == ()
         onp.testing.assert_array_equal(y.asnumpy(), [3, 6])
         assert float(net.scale.grad()) == 3
+
+
+def test_dtypes_are_those_of_numpy():
+    x = np.ones(2)
+    assert (str(x.dtype), x.dtype.kind, x.dtype.itemsize) == ("float32", "f", 4)
+    assert x.dtype == onp.float32
+    assert x.as_nd_ndarray().dtype is onp.float32
+
+    class Names(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            seen.append(str(x.dtype))
+            return x + 1
+
+    seen: list[str] = []
+    block = Names()
+    block.hybridize()
+    block(x)
+    assert set(seen) == {"float32"}
+
+
+def test_iterators_give_arrays_of_nd():
+    """As MXNet's, in the scope of mx.np, too."""
+    with util.np_shape(), util.np_array():
+        batch = next(mx.io.NDArrayIter(onp.ones((4, 2)), onp.ones(4), 2))
+    assert type(batch.data[0]) is type(batch.label[0]) is mx.nd.NDArray

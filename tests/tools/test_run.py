@@ -151,6 +151,14 @@ def test_an_isolated_python_is_refused(tmp_path):
         ("init", "initializer"),
         ("viz", "visualization"),
         ("img.image", "image"),
+        ("numpy.multiarray", "np"),
+        ("numpy.fallback_linalg", "np.linalg"),
+        ("ndarray.numpy.random", "np.random"),
+        ("ndarray.numpy_extension", "npx"),
+        ("sym.numpy", "symbol.np"),
+        ("symbol.numpy_extension", "symbol.npx"),
+        ("numpy_dispatch_protocol", "np.protocol"),
+        ("numpy_op_signature", "np.protocol"),
     ],
 )
 def test_other_names_of_modules_are_the_modules(name, real):

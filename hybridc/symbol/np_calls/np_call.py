@@ -41,8 +41,8 @@ def function_of(name: str) -> Callable[..., Any]:
     """The function of ``mx.np`` or ``mx.npx``, as ``random.uniform``; ``getitem`` and such are of arrays."""
     if name == "getitem":
         return HOOKS.getitem
-    if name in _OF_ARRAYS:
-        return _OF_ARRAYS[name]
+    if name in OF_ARRAYS:
+        return OF_ARRAYS[name]
     owner = HOOKS.npx() if name.startswith("npx.") else HOOKS.np()
     for part in name.removeprefix("npx.").split("."):
         owner = getattr(owner, part)
@@ -65,7 +65,8 @@ def _diag_places(x: Any) -> Any:
     return HOOKS.np().stack(HOOKS.np().diag_indices_from(x))
 
 
-_OF_ARRAYS = {"astype": _astype, "masked": _masked, "diag_places": _diag_places}
+#: Functions that files have, and mx.np has not.
+OF_ARRAYS: dict[str, Callable[..., Any]] = {"astype": _astype, "masked": _masked, "diag_places": _diag_places}
 
 
 def never_none(function: str) -> frozenset[str]:
@@ -216,6 +217,8 @@ def of_file(title: str, attrs: Mapping[str, str], count: int) -> NumpyCall | Non
         number = int(number) if is_int else number
         return _call(name, (number, *places) if reflected else (*places, number), {}) if name in PAIRS else None
     if title.startswith("_npi_") and title.removeprefix("_npi_") in PAIRS:
+        if count != 2:
+            raise MXNetError(f"{title} takes two inputs, got {count}")
         return _call(title.removeprefix("_npi_"), places, {})
     row = BY_TITLE.get(title)
     if row is None:

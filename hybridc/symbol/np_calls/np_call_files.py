@@ -255,6 +255,11 @@ def _norm_by_sums(F: Any, x: Any, ord: Any = None, axis: Any = None, keepdims: b
     return best(F.sum(F.absolute(x), axis=summed, keepdims=keepdims), axis=other, keepdims=keepdims)
 
 
+def _diagonal(F: Any, arr: Any) -> Any:
+    places = F.diag_places(arr)
+    return [places[0], places[1]]
+
+
 def _quantile(F: Any, a: Any, q: Any, **keywords: Any) -> Any:
     return F.percentile(a, q * 100 if isinstance(q, int | float) else F.multiply(q, 100), **keywords)
 
@@ -268,6 +273,7 @@ def _beta(F: Any, a: Any, b: Any, size: Any = None, dtype: Any = None) -> Any:
 COMPOSED: dict[str, Callable[..., Any]] = {
     "append": lambda F, arr, values, axis=None: F.concatenate([arr, values], axis=axis),
     "deg2rad": lambda F, x: F.radians(x),
+    "diag_indices_from": _diagonal,
     "divide": lambda F, x1, x2: F.true_divide(x1, x2),
     "fliplr": lambda F, m: F.flip(m, 1),
     "flipud": lambda F, m: F.flip(m, 0),

@@ -17,7 +17,7 @@ from hybridc.array.numpy_array import NumpyMethods, as_numpy
 from hybridc.context import Context
 from hybridc.ground.hooks import HOOKS
 from hybridc.symbol.composed import COMPOSER, ComposedSymbol, composing, symbolic
-from hybridc.symbol.np_calls.np_call import NumpyCall, function_of, hashable, never_none, results_of
+from hybridc.symbol.np_calls.np_call import OF_ARRAYS, NumpyCall, function_of, hashable, never_none, results_of
 from hybridc.symbol.np_calls.np_call_files import InputPlace, KeySlice
 from hybridc.symbol.np_calls.np_call_names import INPUT_ORDERS
 
@@ -38,7 +38,6 @@ def compose(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The node of a call of a function of ``mx.np`` with symbols."""
     inputs: list[Any] = []
     label = kwargs.pop("name", None)
-    name = "diag_places" if name == "diag_indices_from" else name  # one array in MXNet, too
     kept = never_none(name) if any(v is None for v in kwargs.values()) else ()
     kwargs = {k: v for k, v in kwargs.items() if v is not None or k in kept}
     if isinstance(kwargs.get("ctx"), Context | str):
@@ -175,7 +174,7 @@ class NumpyNamespace(ModuleType):
         self._prefix = prefix
 
     def __getattr__(self, name: str) -> Any:
-        plain = getattr(self._module, name)
+        plain: Any = OF_ARRAYS.get(name) or getattr(self._module, name)
         if isinstance(plain, ModuleType):
             made: Any = NumpyNamespace(plain, f"{name}.")
         elif not callable(plain) or isinstance(plain, type):
