@@ -62,8 +62,8 @@ def ship_functions(key: str) -> None:
 
 
 def _called(traced: Traced) -> list[NativeFunction]:
-    lowered = traced.optimize().lower("llvm")
-    sources = [program for program in lowered.programs.values() if isinstance(program, NativeSource)]
+    programs = traced.lowered_again().programs.values()  # with symbolic sizes, as a first call lowers it
+    sources = [program for program in programs if isinstance(program, NativeSource)]
     return [function for source in sources for function in source.functions_called()]
 
 
