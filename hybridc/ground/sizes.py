@@ -104,7 +104,8 @@ class Sizes:
         if self.is_zero(divisor):
             raise ZeroDivisionError("integer division by zero")
         dividend, divisor = self._known(dividend), self._known(divisor)
-        if len(divisor) > 1 and (exact := _divided_exactly(dividend, divisor)) is not None:
+        exact = _divided_exactly(dividend, divisor)
+        if exact is not None:
             return self.of(exact)
         whole: dict[tuple[int, ...], int] = {}
         rest: dict[tuple[int, ...], int] = {}

@@ -122,7 +122,7 @@ def _has_rows_of_any_length(plan: LoopNestPlan, strided: Set[KernelValue]) -> bo
     """Whether one code is for rows of all lengths but short ones: of networks of other widths, too."""
     if len(plan.inner) != 1 or plan.scratch or plan.sizes[plan.inner[0]] < ROW:
         return False
-    return all(s.combine is None and strided.issuperset(s.indirect) for s in plan.op_of.values())
+    return all(s.combine is None and strided >= {*s.indirect} for s in plan.op_of.values())
 
 
 def plan_tiles(kernel: Kernel, nest: LoopNest, strided: Set[KernelValue], merge: bool) -> LoopNestPlan:
