@@ -60,7 +60,7 @@ class Sizes:
         self._sizes: dict[Terms, Size] = {}
         self._answered: list[Size] = []  # that keep answers
         self._equal: dict[int, Terms] = {}  # atoms that are known to equal a polynomial of others
-        self._looped: list[Terms] = []  # sizes that count as more than one
+        self._looped: dict[Terms, int] = {}  # sizes that count as more than one, and their values
 
     def free(self, value: int) -> int:
         """The next free size."""
@@ -87,7 +87,7 @@ class Sizes:
         What is asked of a multiple of its excess over one is asked of the other factor, so no guard tells one from
         more. All else is answered for its value.
         """
-        self._looped.append(size.terms)
+        self._looped[size.terms] = size.value
 
     def free_atom(self, size: Size) -> int | None:
         """The number of the atom that a size is, if that is a free size itself."""
@@ -104,6 +104,9 @@ class Sizes:
         if self.is_zero(divisor):
             raise ZeroDivisionError("integer division by zero")
         dividend, divisor = self._known(dividend), self._known(divisor)
+        exact = _divided_exactly(dividend, divisor)
+        if exact is not None:
+            return self.of(exact)
         whole: dict[tuple[int, ...], int] = {}
         rest: dict[tuple[int, ...], int] = {}
         (monomial, factor), *others = divisor
@@ -152,8 +155,11 @@ class Sizes:
 
     def _beside_loops(self, terms: Terms) -> Terms:
         """What a polynomial is times the excess over one of a size that has a loop; itself, if it is no multiple."""
-        for size in map(self._known, self._looped if terms else ()):
-            quotient = _divided_exactly(terms, _added(size, _ONE, -1))
+        value = _evaluated(terms, self.values) if self._looped else 1
+        for size, now in self._looped.items() if terms else ():
+            if value % (now - 1) if now > 1 else value:  # of no multiple, and quickly told
+                continue
+            quotient = _divided_exactly(terms, _added(self._known(size), _ONE, -1))
             if quotient is not None:
                 return self._beside_loops(quotient)
         return terms

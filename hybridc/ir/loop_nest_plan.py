@@ -20,6 +20,8 @@ from hybridc.ground.records import dataclass
 from hybridc.ir.costs import RECOMPUTED, operation_cost
 from hybridc.ir.kernels.kernel import Axes, Kernel, KernelOp, KernelValue, LoopNest, Read
 
+ROW = 32  # the least length of rows that are told their length: loops over shorter ones are unrolled
+
 
 @dataclass(eq=False)
 class Sweep:
@@ -37,8 +39,8 @@ class LoopNestPlan:
     axis, if ``shared``. Values that are contiguous along another axis than the inner one are walked in tiles of both
     axes: ``tiled`` is that axis, the last of the parallel ones. ``scratch`` are the values saved in scratch memory,
     ``rematerialized`` those that are computed where they are read. ``dynamic`` axes have sizes that are arguments of
-    the code: the first, and of the parallel axes those that are known to vary. ``crossed`` are those along which some
-    value is strided.
+    the code: the first, of the parallel axes those that are known to vary, and an inner one of long rows. ``crossed``
+    are those along which some value is strided.
     """
 
     nest: LoopNest
@@ -82,6 +84,7 @@ class LoopNestPlan:
         """The schedule of the same loop nest with other sizes; None if its code would be other code."""
         sizes = _sizes(nest, self.merged, len(self.sizes))
         same = not self.crossed or _tiled(self.crossed, sizes, self.inner[0]) == self.tiled
+        same = same and all((sizes[a] < ROW) == (self.sizes[a] < ROW) for a in self.inner)
         op_of = {s.result: s for s in nest.ops}
         if not same or any(not s.has_same_numbers(op_of[value]) for value, s in self.op_of.items()):
             return None
@@ -110,7 +113,16 @@ def plan_loop_nest(
     plan.op_of = {s.result: s for s in kernel_ops}
     _sweeps(plan, kernel_ops)
     _memory(plan, outside)
+    if _has_rows_of_any_length(plan, strided):
+        plan.dynamic |= {*plan.inner}
     return plan
+
+
+def _has_rows_of_any_length(plan: LoopNestPlan, strided: Set[KernelValue]) -> bool:
+    """Whether one code is for rows of all lengths but short ones: of networks of other widths, too."""
+    if len(plan.inner) != 1 or plan.scratch or plan.sizes[plan.inner[0]] < ROW:
+        return False
+    return all(s.combine is None and strided >= {*s.indirect} for s in plan.op_of.values())
 
 
 def plan_tiles(kernel: Kernel, nest: LoopNest, strided: Set[KernelValue], merge: bool) -> LoopNestPlan:

@@ -2,8 +2,8 @@
 
 The native runtime and its variant that records events, for each architecture of ``TRIPLES``, whatever this computer is.
 For each level of processors that is named, ``host`` for this computer's, those functions of usual networks are added
-that serve arrays of all sizes (matmuls, convolutions, Winograd's transforms, transposes, copies): four to eight seconds
-a level. A level of another architecture is cross-compiled, for Linux. Building a wheel makes all, setting up a source
+that serve arrays of all sizes (matmuls, convolutions, Winograd's transforms, transposes, copies): about ten seconds a
+level. A level of another architecture is cross-compiled, for Linux. Building a wheel makes all, setting up a source
 tree those of this computer; what is missing is compiled at first use.
 """
 
@@ -62,23 +62,33 @@ def ship_functions(key: str) -> None:
 
 
 def _called(traced: Traced) -> list[NativeFunction]:
-    lowered = traced.optimize().lower("llvm")
-    sources = [program for program in lowered.programs.values() if isinstance(program, NativeSource)]
+    programs = traced.lowered_again().programs.values()  # with symbolic sizes, as a first call lowers it
+    sources = [program for program in programs if isinstance(program, NativeSource)]
     return [function for source in sources for function in source.functions_called()]
 
 
 def programs() -> Iterator[Traced]:
     """Traces of networks that have the functions that most networks have: predictions, and gradients."""
     residual = vision.ResNetV1(vision.BasicBlockV1, [1, 1, 1, 1], [64, 64, 128, 256, 512], classes=10)
+    deep = vision.ResNetV1(vision.BottleneckV1, [2, 2, 2, 2], [64, 256, 512, 1024, 2048], classes=10)
     layers = nn.HybridSequential()
     layers.add(nn.Dense(256, activation="relu"), nn.Dense(10))
     images, thumbnails = ones((1, 3, 224, 224)), ones((8, 3, 64, 64))
     sequences, rows = ones((8, 32, 128)), ones((64, 784))
-    inputs = {residual: (images, thumbnails), layers: (rows, rows[:1]), _Encoder(128, 4): (sequences,)}
-    for net, arrays in {**inputs, _Recurrent(128): (ones((32, 128)),)}.items():
+    inputs: dict[HybridBlock, tuple[Any, ...]] = {
+        residual: (images, thumbnails),
+        layers: (rows, rows[:1]),
+        _Encoder(128, 4): (sequences,),
+        _Recurrent(128): (ones((32, 128)),),
+        deep: (images,),
+        _Segmenting(32): (ones((1, 3, 128, 128)),),
+    }
+    for net, arrays in inputs.items():
         net.initialize()
         for x in arrays:
             yield net.trace(x)  # which gives the parameters their shapes, and runs no code
+        if net is deep or isinstance(net, _Segmenting):
+            continue  # gradients have the functions of the others
         training = trace_call(net, [arrays[-1]], True)
         yield Traced(training, tuple(range(1, len(training.leaves))))
 
@@ -92,6 +102,35 @@ class _Recurrent(HybridBlock):
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         return self.output(self.cell(x, [x, x])[0])
+
+
+class _Segmenting(HybridBlock):
+    """A U-Net: convolutions of smaller and smaller images, then of larger ones beside those of before."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        widths = (size, 2 * size, 4 * size, 8 * size)
+        self.down, self.up, self.join = (nn.HybridSequential() for _ in range(3))
+        for width in widths:
+            self.down.add(self._twice(width))
+        for width in widths[-2::-1]:
+            self.up.add(nn.Conv2DTranspose(width, 2, 2))
+            self.join.add(self._twice(width))
+        self.pool, self.output = nn.MaxPool2D(), nn.Conv2D(2, 1)
+
+    def _twice(self, width: int) -> nn.HybridSequential:
+        block = nn.HybridSequential()
+        for _ in range(2):
+            block.add(nn.Conv2D(width, 3, padding=1, use_bias=False), nn.BatchNorm(), nn.Activation("relu"))
+        return block
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        before: list[Any] = []
+        for block in self.down:
+            before.append(x := block(self.pool(x) if before else x))
+        for up, join, beside in zip(self.up, self.join, before[-2::-1], strict=True):
+            x = join(F.concat(up(x), beside, dim=1))
+        return self.output(x)
 
 
 class _Encoder(HybridBlock):

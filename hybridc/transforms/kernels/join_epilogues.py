@@ -26,6 +26,7 @@ from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.scalar.table import OPERATIONS
 from hybridc.dtypes import STORED
 from hybridc.ground.records import dataclass
+from hybridc.ground.sizes import is_same
 from hybridc.ir.concatenated import RESHAPES
 from hybridc.ir.facts import Fact, Needs
 from hybridc.ir.kernels.kernel import Axes, Kernel, KernelOp, assembled
@@ -198,9 +199,9 @@ def _parts(domain: Shape, shape: Shape) -> list[tuple[int, ...]] | None:
     first = 0
     for size in domain:
         last = first + 1
-        while last < len(shape) and math.prod(shape[first:last]) != size:
+        while last < len(shape) and not is_same(math.prod(shape[first:last]), size):
             last += 1
-        if math.prod(shape[first:last]) != size:
+        if not is_same(math.prod(shape[first:last]), size):
             return None
         parts.append(tuple(range(first, last)))
         first = last

@@ -28,7 +28,7 @@ from xdsl.ir import Operation, SSAValue
 from hybridc.dialects.mlir.erase import erase_op
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.records import dataclass
-from hybridc.ground.sizes import is_same
+from hybridc.ground.sizes import are_same, is_same
 from hybridc.ir.concatenated import unshaped
 from hybridc.ir.costs import LARGEST, ONE_TILE, body_size
 from hybridc.ir.structured import (
@@ -337,7 +337,8 @@ class Partition:
         owners = [owner for part in op.inputs if isinstance(owner := unshaped(part).owner, Operation)]
         for first, second in pairwise(owner for owner in owners if owner in self.group):
             a, b = self.group[first], self.group[second]
-            if a.domain == b.domain and not a.reduces and not b.reduces:
+            same = a.domain is not None and b.domain is not None and are_same(a.domain, b.domain)
+            if same and not a.reduces and not b.reduces:
                 self._try(a, b)
 
     def _try(self, source: LoopGroup, group: LoopGroup) -> None:
