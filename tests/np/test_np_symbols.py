@@ -168,6 +168,17 @@ def test_inference():
         assert S.np.concatenate([x, x], axis=1).infer_shape(x=(2, 3))[1] == [(2, 6)]
 
 
+def test_inference_draws_no_random_number():
+    symbol = S.np.random.uniform(size=(2, 3)) + 1
+    mx.random.seed(3)
+    before = np.random.uniform(size=(4,)).asnumpy()
+    mx.random.seed(3)
+    assert symbol.infer_type()[1] == [onp.float32]
+    with np_shape():
+        assert symbol.infer_shape()[1] == [(2, 3)]
+    onp.testing.assert_array_equal(np.random.uniform(size=(4,)).asnumpy(), before)
+
+
 def test_several_results_and_gradients():
     x = mx.sym.var("x").as_np_ndarray()
     left, right = S.np.split(x, 2, axis=1)

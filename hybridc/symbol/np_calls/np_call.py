@@ -105,26 +105,32 @@ class NumpyCall(Composite):
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         """As the function says for symbols of these shapes: floats, or if it takes none integers."""
         try:
-            return self._shapes(shapes, np.dtype(np.float32))
+            results = self._traced(shapes, [np.dtype(np.float32)] * len(shapes))
         except DTypeError:
-            return self._shapes(shapes, np.dtype(np.int32))
+            results = self._traced(shapes, [np.dtype(np.int32)] * len(shapes))
+        return [tuple(s) for s in shapes], [y.shape for y in results]
 
-    def _shapes(self, shapes: list[Shape], dtype: DType) -> tuple[list[Shape], list[Shape]]:
+    def _traced(self, shapes: Sequence[Shape], dtypes: Sequence[DType]) -> list[Any]:
+        """The results for symbols: nothing is computed, and no random number is drawn."""
         trace = HOOKS.new_trace(False)
         trace.track_locations = False
-        leaves = [trace.leaf("x", tuple(s), dtype, "value", numpy=True) for s in shapes]
+        leaves = [trace.leaf("x", tuple(s), d, "value", numpy=True) for s, d in zip(shapes, dtypes, strict=True)]
         with trace.active():
-            made = self.call(*leaves)
-        return [leaf.shape for leaf in leaves], [y.shape for y in made]
+            return self.call(*leaves)
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
-        """As for arrays of two dimensions, if the function takes these; else the promoted dtype."""
-        for shape in ((2, 2), (2, 2, 2, 2), (2,)):
+        """As for arrays of two dimensions, if the function takes these; else the promoted dtype.
+
+        A function whose result depends on values computes it, of ones.
+        """
+        shapes = ((2, 2), (2, 2, 2, 2), (2,))
+        of_symbols = [lambda s=s: self._traced([s] * len(dtypes), dtypes) for s in shapes]
+        of_ones = [lambda s=s: self.call(*[HOOKS.wrap(np.ones(s, d)) for d in dtypes]) for s in shapes]
+        for results in (*of_symbols, *of_ones):
             try:
-                made = self.call(*[HOOKS.wrap(np.ones(shape, d)) for d in dtypes])
+                return dtypes, [np.dtype(y.dtype) for y in results()]
             except (MXNetError, ValueError, TypeError, IndexError):
                 continue
-            return dtypes, [np.dtype(y.dtype) for y in made]
         return dtypes, [common(dtypes)] * self.results_
 
     # --- files -------------------------------------------------------------------------------------------------
