@@ -547,9 +547,7 @@ def _again(entry: Entry, call: Callable[..., Any]) -> Callable[[tuple[Any, ...]]
 
 def _in_classes(result: Any, numpy: Sequence[bool]) -> Any:
     """A result whose arrays are of ``mx.np`` where the traced values are."""
-    if type(result) is NDArray:
-        return as_numpy(result)
-    if all(numpy):
+    if type(result) is NDArray or all(numpy):
         return as_numpy(result)
     arrays, structure = flatten(result, NDArray, "the result")
     return regroup([as_numpy(x) if n else x for x, n in zip(arrays, numpy, strict=True)], structure)
