@@ -38,6 +38,7 @@ LAYERS: tuple[tuple[str, str], ...] = (
     ("front end: training", "initializer lr_scheduler misc optimizer metric callback monitor kvstore engine log rtc"),
     ("front end: data", "recordio io image"),
     ("front end: networks", "gluon module model executor_manager rnn contrib"),
+    ("front end: interchange", "interchange onnx"),
     ("front end: several machines", "distributed horovod"),
     ("tools", "tools test_utils connect"),
     ("names of the package", "aliases"),
