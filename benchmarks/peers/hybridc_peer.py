@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import hybridc as mx
-from benchmarks.peers.peer import Counts, Peer, Program, Task
+from benchmarks.peers.peer import Counts, Peer, Program, Task, as_list
 from hybridc.options import OPTIONS
 
 
@@ -46,6 +46,12 @@ class Hybridc(Peer):
 
     def counts(self, task: Task) -> Counts:
         return importlib.import_module("benchmarks.peers.hybridc_counts").counted(task)[0]
+
+    def onnx_file(self, task: Task) -> Program:
+        net = mx.onnx.load(task.file)
+        net.hybridize()
+        given = [mx.np.array(value, dtype=value.dtype) for value in task.arrays.values()]
+        return Program(lambda: net(*given), lambda found: [x.asnumpy() for x in as_list(found)])
 
     def image_training(self, task: Task) -> Program:
         arrays, images = arrays_of(task), self.images

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -167,8 +168,15 @@ class OnnxPeer(Peer):
         raise NotImplementedError
 
     def session(self, graph: Graph, *outputs: str) -> Program:
-        """What runs a graph. Loading optimizes it and packs weights: that belongs to the first call."""
-        model, feeds = graph.model(*outputs), graph.feeds
+        """What runs a graph."""
+        return self._started(graph.model(*outputs), graph.feeds)
+
+    def onnx_file(self, task: Task) -> Program:
+        """What runs a file with the arrays as its inputs."""
+        return self._started(Path(task.file).read_bytes(), task.arrays)
+
+    def _started(self, model: bytes, feeds: Arrays) -> Program:
+        """What runs a model. Loading optimizes it and packs weights: that belongs to the first call."""
         made: list[Callable[[], list[np.ndarray]]] = []
 
         def call() -> Any:

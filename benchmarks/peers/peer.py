@@ -42,6 +42,7 @@ class Task:
     heads: int  # of the encoder
     learning_rate: float
     momentum: float
+    file: str = ""  # of onnx_file
 
 
 @dataclass(frozen=True)
