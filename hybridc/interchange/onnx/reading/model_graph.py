@@ -65,13 +65,17 @@ class ModelNode:
 
 @dataclass(frozen=True, eq=False)
 class ModelGraph:
-    """Nodes in an order in which they can be computed, what enters them, and what they give."""
+    """Nodes in an order in which they can be computed, what enters them, and what they give.
+
+    ``proto`` is the message of a graph inside a node, which bodies of the standard may contain.
+    """
 
     name: str
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
     nodes: tuple[ModelNode, ...]
     initializers: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    proto: bytes = b""
 
 
 @dataclass(frozen=True, eq=False)

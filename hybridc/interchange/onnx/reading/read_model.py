@@ -28,8 +28,8 @@ from hybridc.interchange.onnx.reading.model_graph import (
 )
 from hybridc.interchange.onnx.reading.tensor_values import array_of, dtype_of_element, sparse_array_of
 
-#: The oldest operator set that is read: before it, operators did not broadcast as NumPy does.
-OLDEST = 6
+#: The oldest operator set that is read.
+OLDEST = 1
 #: Elements of a sparse initializer that becomes a dense array: one gigabyte of float32.
 MOST_DENSE = 1 << 28
 
@@ -80,10 +80,10 @@ def _model(proto: Any, folder: Path | None, where: str) -> OnnxModel:
     return OnnxModel(graph, functions, opsets)
 
 
-def standard_function(proto: Any) -> ModelFunction:
-    """The body that the standard gives for an operator."""
+def standard_function(proto: Any, opsets: Mapping[str, int]) -> ModelFunction:
+    """The body that the standard gives for an operator; of domains whose set it does not say, a model's is meant."""
     where = f"the standard's body of {proto.name}"
-    reader = _Reader(_opsets(proto.opset_import, where), None, where, set())
+    reader = _Reader(opsets, None, where, set())
     return reader.function(proto, where)
 
 
@@ -118,8 +118,8 @@ class _Reader:
         self.where = where
         self.keys = keys
 
-    def graph(self, proto: Any, name: str) -> ModelGraph:
-        """A graph, or one inside a node."""
+    def graph(self, proto: Any, name: str, keeps: bool = False) -> ModelGraph:
+        """A graph, or one inside a node, which keeps its message for a body of the standard."""
         where = f"{self.where}, {name}"
         initializers: dict[str, Array] = {}
         for tensor in proto.initializer:
@@ -132,6 +132,7 @@ class _Reader:
             tuple(tensor_info(x, where) for x in proto.output),
             self.nodes(proto.node, self.opsets),
             initializers,
+            proto.SerializeToString() if keeps else b"",
         )
 
     def _add(self, initializers: dict[str, Array], name: str, value: Array, where: str) -> None:
@@ -197,7 +198,7 @@ class _Reader:
                 case AttributeProto.SPARSE_TENSOR:
                     return sparse_array_of(proto.sparse_tensor, self.folder, where, MOST_DENSE)
                 case AttributeProto.GRAPH:
-                    return self.graph(proto.g, f"the graph in {proto.name!r} of {where}")
+                    return self.graph(proto.g, f"the graph in {proto.name!r}", True)
                 case AttributeProto.GRAPHS:
                     return tuple(self.graph(g, f"a graph in {proto.name!r}") for g in proto.graphs)
                 case AttributeProto.TYPE_PROTO:

@@ -20,7 +20,7 @@ from hybridc import autograd
 from hybridc.array.dispatch import is_symbol
 from hybridc.array.ndarray import NDArray
 from hybridc.array.numpy_array import ndarray
-from hybridc.dtypes import TYPES
+from hybridc.dtypes import BFLOAT16, TYPES
 from hybridc.errors import OnnxUnsupportedError
 from hybridc.ground.state import STATE
 
@@ -38,8 +38,8 @@ def is_traced(value: Any) -> bool:
 
 
 def has_dtype(value: Any) -> bool:
-    """Whether hybridc has arrays of the dtype of a NumPy array."""
-    return value.dtype in TYPES
+    """Whether rules compute with arrays of the dtype of a NumPy array; those of eight bits are for storage."""
+    return value.dtype in TYPES and value.dtype.kind != "V" or value.dtype == BFLOAT16
 
 
 def numbers(value: Any, what: str) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import defs, helper
+from onnx.numpy_helper import from_array
 
 from hybridc.errors import MXNetError, OnnxFileError, OnnxUnsupportedError
 from hybridc.interchange.onnx.reading.model_graph import ModelFunction, ModelGraph, ModelNode, OnnxModel
@@ -85,10 +86,11 @@ class Walk:
         function = self.model.functions.get((node.domain, node.op, node.overload))
         if function is not None:
             return self._called(function, attributes, inputs)
-        rule = rule_of(node)
+        rule, defaults = rule_of(node), _defaults(node.domain, node.op, node.version)
         if rule is None:
-            return self._called(_body(node, attributes, inputs), attributes, inputs)
-        call = Call(node, attributes, _defaults(node.domain, node.op, node.version), self)
+            body = _body(node, attributes, inputs, self.model.opsets)
+            return self._called(body, {**defaults, **attributes}, inputs)
+        call = Call(node, attributes, defaults, self)
         results = _applied(rule, call, inputs)
         return results if isinstance(results, tuple) else (results,)
 
@@ -98,7 +100,7 @@ class Walk:
         values: dict[str, Any] = dict.fromkeys(function.inputs)
         walk = Walk(self.model, values | dict(zip(function.inputs, inputs)), None, {**function.defaults, **attributes})
         walk.run(function.nodes)
-        return [walk.value(name) for name in function.outputs]
+        return [walk.values.get(name) for name in function.outputs]
 
 
 def _applied(rule: OnnxRule, call: Call, inputs: list[Any]) -> Any:
@@ -138,17 +140,25 @@ def _plain(value: Any) -> Any:
     return tuple(map(_plain, value)) if isinstance(value, list) else value
 
 
-def _body(node: ModelNode, attributes: Mapping[str, Any], inputs: list[Any]) -> ModelFunction:
+def _body(
+    node: ModelNode, attributes: Mapping[str, Any], inputs: list[Any], opsets: Mapping[str, int]
+) -> ModelFunction:
     """The body that the standard gives for an operator, which may depend on its inputs' dtypes."""
     schema: Any = schema_of(node)
     if schema is not None and schema.has_function:
-        return _plain_body(node.op, node.domain, node.version)
+        return _plain_body(node.op, node.domain, node.version, opsets.get("", node.version))
     if schema is not None and schema.has_context_dependent_function:
         types = tuple(map(_type_of, inputs))
-        proto = helper.make_node(node.op, _unique(node.inputs), list(node.outputs), domain=node.domain, **attributes)
-        version = max((v for v in schema.context_dependent_function_opset_versions if v <= node.version), default=0)
-        return standard_function(_bodies(node, schema, version, proto.SerializeToString(), types))
+        proto = helper.make_node(node.op, _unique(node.inputs), list(node.outputs), domain=node.domain, **_as_protos(attributes))
+        version = max((v for v in schema.context_dependent_function_opset_versions if v <= opsets.get("", 1)), default=0)
+        return standard_function(_bodies(node, schema, version, proto.SerializeToString(), types), opsets)
     raise OnnxUnsupportedError(f"hybridc has no rule for {node.title} of operator set {node.version}")
+
+
+def _as_protos(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes as ONNX's helper takes them."""
+    values = {name: onnx.GraphProto.FromString(v.proto) if isinstance(v, ModelGraph) else v for name, v in attributes.items()}
+    return {name: from_array(v) if isinstance(v, np.ndarray) else v for name, v in values.items()}
 
 
 def _unique(names: Sequence[str]) -> list[str]:
@@ -164,10 +174,11 @@ def _bodies(node: ModelNode, schema: Any, version: int, proto: bytes, types: Seq
 
 
 @functools.lru_cache(maxsize=1024)
-def _plain_body(op: str, domain: str, version: int) -> ModelFunction:
+def _plain_body(op: str, domain: str, version: int, opset: int) -> ModelFunction:
     schema: Any = defs.get_schema(op, version, domain)
-    versions = [v for v in schema.function_opset_versions if v <= version] or schema.function_opset_versions[:1]
-    return standard_function(onnx.FunctionProto.FromString(schema.get_function_with_opset_version(max(versions))))
+    versions = [v for v in schema.function_opset_versions if v <= opset] or schema.function_opset_versions[:1]
+    text = schema.get_function_with_opset_version(max(versions))
+    return standard_function(onnx.FunctionProto.FromString(text), {"": opset})
 
 
 def _type_of(value: Any) -> bytes:

@@ -16,6 +16,7 @@ from hybridc import np as mnp
 from hybridc import npx
 from hybridc.dtypes import is_float
 from hybridc.interchange.onnx.reading.rules import Call, onnx_op
+from hybridc.interchange.onnx.reading.values import is_known, lifted
 
 _UNARY: dict[str, Callable[[Any], Any]] = {
     "Abs": mnp.abs,
@@ -54,7 +55,6 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "BitwiseAnd": mnp.bitwise_and,
     "BitwiseOr": mnp.bitwise_or,
     "BitwiseXor": mnp.bitwise_xor,
-    "Equal": mnp.equal,
     "Greater": mnp.greater,
     "GreaterOrEqual": mnp.greater_equal,
     "Less": mnp.less,
@@ -86,6 +86,14 @@ for _name, _function in _UNARY.items():
     onnx_op(_name)(_unary(_function))
 for _name, _function in _BINARY.items():
     onnx_op(_name)(_binary(_function))
+
+
+@onnx_op("Equal", raw=True)
+def equal(call: Call, x: Any, y: Any) -> Any:
+    """Of numbers or texts."""
+    if is_known([x, y]):
+        return np.asarray(np.equal(x, y), bool)
+    return mnp.equal(lifted(x), _aligned(call, x, lifted(y)))
 
 
 @onnx_op("Div")
@@ -189,7 +197,9 @@ def gelu(call: Call, x: Any) -> Any:
 
 
 @onnx_op("PRelu")
-def prelu(_: Call, x: Any, slope: Any) -> Any:
+def prelu(call: Call, x: Any, slope: Any) -> Any:
+    if call.version < 7 and slope.shape == x.shape[1:2]:  # a slope for each channel
+        slope = slope.reshape((-1, *[1] * (len(x.shape) - 2)))
     return mnp.where(x < 0, x * slope, x)
 
 

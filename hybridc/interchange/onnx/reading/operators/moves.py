@@ -193,7 +193,8 @@ def depth_to_space(call: Call, x: Any) -> Any:
 def space_to_depth(call: Call, x: Any) -> Any:
     n, c, h, w = x.shape
     b = call["blocksize"]
-    parts = mnp.transpose(mnp.reshape(x, (n, c, h // b, b, w // b, b)), (0, 3, 5, 1, 2, 4))
+    order = (0, 1, 3, 5, 2, 4) if call["mode"] == "CRD" else (0, 3, 5, 1, 2, 4)
+    parts = mnp.transpose(mnp.reshape(x, (n, c, h // b, b, w // b, b)), order)
     return mnp.reshape(parts, (n, c * b**2, h // b, w // b))
 
 
@@ -253,10 +254,3 @@ def reverse_sequence(call: Call, x: Any, lengths: Any) -> Any:
     places = np.array([[*range(n - 1, -1, -1), *range(n, rows.shape[1])] for n in map(int, lengths)])
     index = np.stack([np.broadcast_to(np.arange(len(places))[:, None], places.shape), places])
     return mnp.moveaxis(npx.gather_nd(rows, mnp.array(index, dtype="int64")), (0, 1), (batch, time))
-
-
-@onnx_op("Dropout")
-def dropout(call: Call, x: Any, ratio: Any = None, training: Any = None) -> Any:
-    """The data itself: of networks that were saved to predict. In training mode see :func:`sampling.dropped`."""
-    mask = mnp.ones_like(x, dtype="bool" if call.version >= 10 else x.dtype)
-    return (x, mask) if call.wants(1) else (x,)

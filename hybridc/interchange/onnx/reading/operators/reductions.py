@@ -37,6 +37,8 @@ def _sum(x: Any, **options: Any) -> Any:
 
 
 def _log_sum_exp(x: Any, **options: Any) -> Any:
+    if not x.size:
+        return mnp.log(_sum(x, **options))
     largest = mnp.max(x, axis=options["axis"], keepdims=True)
     largest = mnp.where(mnp.isinf(largest), mnp.zeros_like(largest), largest)
     total = mnp.log(mnp.sum(mnp.exp(x - largest), axis=options["axis"], keepdims=True)) + largest
@@ -52,7 +54,7 @@ def _extreme(reduce: Reduction, is_max: bool) -> Reduction:
             neutral: Any = -np.inf if is_max else np.inf
         else:
             neutral = not is_max if dtype.kind == "b" else (np.iinfo(dtype).min if is_max else np.iinfo(dtype).max)
-        return mnp.zeros_like(mnp.sum(x, **options), dtype=dtype) + np.asarray(neutral, dtype)[()]
+        return mnp.full(mnp.sum(x, **options).shape, neutral, dtype=dtype)
 
     return apply
 
