@@ -89,7 +89,9 @@ class HybridcBackend(Backend):
         version = kwargs.pop("opset_version", onnx.defs.onnx_opset_version())
         arrays = [np.asarray(x) for x in (inputs.values() if isinstance(inputs, dict) else inputs)]
         names = [name for name in dict.fromkeys(node.input) if name]
-        infos = [helper.make_tensor_value_info(n, element_of(x.dtype), x.shape) for n, x in zip(names, arrays, strict=True)]
+        infos = [
+            helper.make_tensor_value_info(n, element_of(x.dtype), x.shape) for n, x in zip(names, arrays, strict=True)
+        ]
         outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
         graph = helper.make_graph([node], "node", infos, outputs)
         opsets = [helper.make_opsetid(node.domain, version)]

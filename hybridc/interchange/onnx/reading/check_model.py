@@ -1,4 +1,4 @@
-"""Checks of a model that was read: every value is made once, before it is used, and functions do not call themselves."""
+"""Checks of a model that was read: every value is made once, before it is used; functions do not call themselves."""
 
 from __future__ import annotations
 

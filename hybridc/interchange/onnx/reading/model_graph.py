@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import field
+from collections.abc import Iterable, Mapping
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -105,3 +105,9 @@ class OnnxModel:
     def free_inputs(self) -> tuple[TensorInfo, ...]:
         """The inputs that a call must have: those without an initializer."""
         return tuple(x for x in self.graph.inputs if x.name not in self.graph.initializers)
+
+    def without(self, names: Iterable[str]) -> OnnxModel:
+        """The model whose graph lacks these initializers."""
+        dropped = set(names)
+        kept = {name: value for name, value in self.parameters.items() if name not in dropped}
+        return replace(self, graph=replace(self.graph, initializers=kept))

@@ -16,11 +16,11 @@ from hybridc.array.numpy_array import ndarray
 from hybridc.dtypes import TYPES, is_float
 from hybridc.errors import OnnxFileError
 from hybridc.gluon.hybrid_block import HybridBlock
-from hybridc.gluon.parameter import ParameterDict
+from hybridc.gluon.parameter import Parameter, ParameterDict
 from hybridc.ground.state import STATE
 from hybridc.interchange.onnx.reading import operators as operators
 from hybridc.interchange.onnx.reading.input_roles import InputRoles
-from hybridc.interchange.onnx.reading.model_graph import OnnxModel
+from hybridc.interchange.onnx.reading.model_graph import OnnxModel, TensorInfo
 from hybridc.interchange.onnx.reading.values import has_dtype, lifted, lowered
 from hybridc.interchange.onnx.reading.walk import Walk
 from hybridc.trace.traced import TracedSymbol
@@ -43,27 +43,32 @@ class OnnxBlock(HybridBlock):
     def __init__(self, model: OnnxModel, ctx: Any = None) -> None:
         super().__init__(prefix="", params=None)
         self._params = ParameterDict("")
-        self._model = model
         roles = InputRoles(model)
         self._inputs = model.free_inputs()
-        self._values_of = tuple(i for i, x in enumerate(self._inputs) if x.name in roles.known)
+        self._values_of = tuple(i for i, x in enumerate(self._inputs) if x.name in roles.known and _is_short(x))
         self._fixed: tuple[Any, ...] = ()
-        self._constants: dict[str, Any] = {}
-        for name, value in model.parameters.items():
-            if value.dtype in _FLOATS and name in roles.trained:
-                parameter = self._params.get(
-                    name, shape=value.shape, dtype=value.dtype.type, grad_req="null" if name in roles.states else "write"
-                )
-                with np_shape():
-                    parameter.load_init(ndarray(np.asarray(value)), ctx)
-                self._reg_params[name] = parameter
-            else:
-                self._constants[name] = value
+        trained = {n: x for n, x in model.parameters.items() if n in roles.trained and x.dtype in _FLOATS and x.size}
+        for name, value in trained.items():
+            self._reg_params[name] = self._parameter(name, value, name in roles.states, ctx)
+        self._model = model.without(trained)  # whose values the parameters have now
+
+    def _parameter(self, name: str, value: Any, is_state: bool, ctx: Any) -> Parameter:
+        made = self._params.get(
+            name, shape=value.shape, dtype=value.dtype.type, grad_req="null" if is_state else "write"
+        )
+        with np_shape():
+            made.load_init(ndarray(np.asarray(value)), ctx)
+        return made
 
     @property
     def input_names(self) -> list[str]:
         """The names of the inputs, in the order of a call."""
         return [x.name for x in self._inputs]
+
+    @property
+    def declared_inputs(self) -> tuple[TensorInfo, ...]:
+        """What the file says of the inputs."""
+        return self._inputs
 
     @property
     def output_names(self) -> list[str]:
@@ -80,7 +85,7 @@ class OnnxBlock(HybridBlock):
         if STATE.trace is not None or any(is_symbol(x) for x in values):
             return super().__call__(*values)
         legacy = any(type(x) is NDArray for x in values)
-        values = [x.as_np_ndarray() if type(x) is NDArray else x for x in values]
+        values = [_array(x) for x in values]
         with np_shape(), np_array():
             results = self._called(values)
         return _as_legacy(results) if legacy else results
@@ -98,27 +103,27 @@ class OnnxBlock(HybridBlock):
         return [*args, *(named.get(name) for name in names[len(args) :])]
 
     def _called(self, values: list[Any]) -> Any:
-        """The results for arrays; while it is hybridized, values that sizes follow from are fields, which are guarded."""
+        """The results for arrays; of a hybridized block, values that sizes follow from are fields, which are guarded."""
         if not self.is_active:
             return super().__call__(*values)
         fixed = [self._is_fixed(i, x) for i, x in enumerate(values)]
         self._fixed = tuple(_packed(x) if is_fixed else None for x, is_fixed in zip(values, fixed))
-        arrays = [lifted(x) for x, is_fixed in zip(values, fixed) if not is_fixed]
-        return super().__call__(*arrays) if arrays else self.forward()
+        arrays = [None if is_fixed else lifted(x) for x, is_fixed in zip(values, fixed)]
+        return self.forward(*arrays) if all(fixed) else super().__call__(*arrays)
 
     def _is_fixed(self, index: int, value: Any) -> bool:
         if value is None:
-            return True
+            return False
         if isinstance(value, np.ndarray) and not has_dtype(value):
             return True
         return index in self._values_of and hasattr(value, "size") and value.size <= MOST_VALUES
 
     def forward(self, *args: Any, **_: Any) -> Any:
         """The outputs: one, or a list."""
-        given = iter(args)
-        inputs = list(args) if not self._fixed else [next(given) if x is None else _unpacked(x) for x in self._fixed]
+        fixed = self._fixed or (None,) * len(args)
+        inputs = [x if f is None or x is not None else _unpacked(f) for x, f in zip(args, fixed, strict=True)]
         legacy = any(is_legacy(x) for x in inputs)
-        values: dict[str, Any] = dict(self._constants)
+        values: dict[str, Any] = dict(self._model.parameters)
         with np_shape(), np_array():
             values |= {name: parameter.data() for name, parameter in self._reg_params.items()}
             values |= {x.name: _as_np(v) for x, v in zip(self._inputs, inputs, strict=True)}
@@ -131,20 +136,26 @@ class OnnxBlock(HybridBlock):
 
 # --- values of calls --------------------------------------------------------------------------------------------------
 
-_MISSING = "missing"
+
+def _array(value: Any) -> Any:
+    """An argument of a call as an array of ``mx.np``, where hybridc has its dtype."""
+    if isinstance(value, list | tuple):
+        return [_array(x) for x in value]
+    return value.as_np_ndarray() if type(value) is NDArray else lifted(value)
+
+
+def _is_short(x: TensorInfo) -> bool:
+    """Whether an input can be sizes or indices: it has at most one axis, as far as the file says."""
+    return x.kind == "tensor" and (x.sizes is None or len(x.sizes) <= 1)
 
 
 def _packed(value: Any) -> Any:
-    """A value as a field of the block, which compares by its elements; None is no field."""
-    if value is None:
-        return (_MISSING,)
+    """A value as a field of the block, which compares by its elements."""
     array = np.asarray(lowered(value))
     return str(array.dtype), array.shape, tuple(array.ravel().tolist())
 
 
 def _unpacked(field: Any) -> Any:
-    if field == (_MISSING,):
-        return None
     dtype, shape, elements = field
     return np.array(elements, dtype).reshape(shape)
 

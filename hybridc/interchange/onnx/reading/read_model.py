@@ -75,7 +75,12 @@ def _model(proto: Any, folder: Path | None, where: str) -> OnnxModel:
     check_recursion(functions, where)
     check_graph(graph, frozenset(), where)
     for function in functions.values():
-        body = ModelGraph(function.name, tuple(map(TensorInfo, function.inputs)), tuple(map(TensorInfo, function.outputs)), function.nodes)
+        body = ModelGraph(
+            function.name,
+            tuple(map(TensorInfo, function.inputs)),
+            tuple(map(TensorInfo, function.outputs)),
+            function.nodes,
+        )
         check_graph(body, frozenset(), f"{where}, the function {function.name!r}")
     return OnnxModel(graph, functions, opsets)
 
@@ -137,7 +142,9 @@ class _Reader:
 
     def _add(self, initializers: dict[str, Array], name: str, value: Array, where: str) -> None:
         if name in initializers or not name:
-            raise OnnxFileError(f"{where}: {f'two initializers have the name {name!r}' if name else 'an initializer has no name'}")
+            raise OnnxFileError(
+                f"{where}: {f'two initializers have the name {name!r}' if name else 'an initializer has no name'}"
+            )
         initializers[name] = value
 
     def function(self, proto: Any, name: str) -> ModelFunction:
@@ -215,10 +222,11 @@ def _check_against_schema(node: ModelNode, where: str) -> None:
     if schema is None:
         known = node.domain in {s.domain for s in defs.get_all_schemas()}
         raise OnnxUnsupportedError(
-            f"{where}: " + (
+            f"{where}: "
+            + (
                 f"operator set {node.version} of the domain {node.domain!r} has no operator {node.op!r}"
                 if known
-                else f"there is no operator {node.op!r} of the domain {node.domain!r} here; make it a function of the model"
+                else f"hybridc has no operator {node.op!r} of the domain {node.domain!r}; make it a function of the model"
             )
         )
     for what, count, low, high in (
@@ -232,7 +240,9 @@ def _check_against_schema(node: ModelNode, where: str) -> None:
         if declared is None:
             raise OnnxFileError(f"{where} has no attribute {name!r}; it has {', '.join(schema.attributes) or 'none'}")
         if not isinstance(value, AttributeReference) and not _has_type(value, declared.type.name):
-            raise OnnxFileError(f"{where}: its attribute {name!r} must be of the type {declared.type.name}, got {value!r}")
+            raise OnnxFileError(
+                f"{where}: its attribute {name!r} must be of the type {declared.type.name}, got {value!r}"
+            )
     for name, declared in schema.attributes.items():
         if declared.required and name not in node.attributes:
             raise OnnxFileError(f"{where} lacks its attribute {name!r}")

@@ -148,7 +148,11 @@ def sparse_array_of(sparse: Any, folder: Path | None, where: str, limit: int) ->
     if any(n < 0 for n in shape) or math.prod(shape) > limit:
         raise OnnxFileError(f"{where}: a sparse tensor of shape {shape} is not read; at most {limit} elements are")
     flat = indices if indices.ndim == 1 else indices @ _strides(shape) if indices.shape[-1:] == (len(shape),) else None
-    if flat is None or flat.shape != values.shape or (flat.size and not 0 <= flat.min() <= flat.max() < math.prod(shape)):
+    if (
+        flat is None
+        or flat.shape != values.shape
+        or (flat.size and not 0 <= flat.min() <= flat.max() < math.prod(shape))
+    ):
         raise OnnxFileError(f"{where}: the indices of a sparse tensor do not fit its shape {shape}")
     dense = np.zeros(math.prod(shape), values.dtype)
     dense[flat] = values

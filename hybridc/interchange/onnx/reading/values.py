@@ -39,7 +39,7 @@ def is_traced(value: Any) -> bool:
 
 def has_dtype(value: Any) -> bool:
     """Whether rules compute with arrays of the dtype of a NumPy array; those of eight bits are for storage."""
-    return value.dtype in TYPES and value.dtype.kind != "V" or value.dtype == BFLOAT16
+    return (value.dtype in TYPES and value.dtype.kind != "V") or value.dtype == BFLOAT16
 
 
 def numbers(value: Any, what: str) -> Any:
@@ -48,8 +48,8 @@ def numbers(value: Any, what: str) -> Any:
         return [numbers(x, what) for x in value]
     if is_symbol(value):
         raise OnnxUnsupportedError(
-            f"{what} must be known when the graph is compiled, because sizes or the steps of a loop follow from it, and "
-            "it is computed from the inputs' values; leave this network unhybridized, or compute it outside"
+            f"{what} must be known when the graph is compiled, because sizes or the steps of a loop follow from it, "
+            "and it is computed from the inputs' values; leave this network unhybridized, or compute it outside"
         )
     return value.asnumpy() if isinstance(value, NDArray) else value
 

@@ -23,7 +23,16 @@ from hybridc.interchange.onnx.reading.tensor_values import element_of
 from hybridc.interchange.onnx.reading.values import at_once, has_dtype, is_known, lifted, lowered, numbers
 
 # What Python raises where a rule meets arguments that do not fit together.
-_MISFITS = (ValueError, TypeError, IndexError, KeyError, ArithmeticError, AttributeError, MemoryError, NotImplementedError)
+_MISFITS = (
+    ValueError,
+    TypeError,
+    IndexError,
+    KeyError,
+    ArithmeticError,
+    AttributeError,
+    MemoryError,
+    NotImplementedError,
+)
 
 
 class Walk:
@@ -33,7 +42,11 @@ class Walk:
     """
 
     def __init__(
-        self, model: OnnxModel, values: dict[str, Any], outer: Walk | None = None, attributes: Mapping[str, Any] | None = None
+        self,
+        model: OnnxModel,
+        values: dict[str, Any],
+        outer: Walk | None = None,
+        attributes: Mapping[str, Any] | None = None,
     ) -> None:
         self.model = model
         self.values = values
@@ -79,7 +92,9 @@ class Walk:
                 raise
             raise error.restated(f"{error} (in {node} of the ONNX model)") from error
         except _MISFITS as error:
-            raise OnnxFileError(f"{node} cannot be computed: {type(error).__name__}: {error}") from error
+            reason = f": {error}" if isinstance(error, ValueError | ArithmeticError | MemoryError) else ""
+            given = ", ".join(map(_described, inputs)) or "nothing"
+            raise OnnxFileError(f"{node} cannot be computed of {given} with its attributes{reason}") from error
 
     def _results(self, node: ModelNode, inputs: list[Any]) -> Sequence[Any]:
         attributes = bound(node.attributes, self.attributes)
@@ -96,7 +111,9 @@ class Walk:
 
     def _called(self, function: ModelFunction, attributes: Mapping[str, Any], inputs: list[Any]) -> list[Any]:
         if len(inputs) > len(function.inputs):
-            raise OnnxFileError(f"the function {function.name!r} has {len(function.inputs)} inputs, and gets {len(inputs)}")
+            raise OnnxFileError(
+                f"the function {function.name!r} has {len(function.inputs)} inputs, and gets {len(inputs)}"
+            )
         values: dict[str, Any] = dict.fromkeys(function.inputs)
         walk = Walk(self.model, values | dict(zip(function.inputs, inputs)), None, {**function.defaults, **attributes})
         walk.run(function.nodes)
@@ -114,9 +131,7 @@ def _applied(rule: OnnxRule, call: Call, inputs: list[Any]) -> Any:
             raise OnnxUnsupportedError(f"{title} of arrays of the dtype {dtypes}, which hybridc does not compute in")
         with at_once():
             return rule.apply(call, *(numbers(x, f"input {i} of {title}") for i, x in enumerate(inputs)))
-    arguments = [
-        numbers(x, f"input {i} of {title}") if i in rule.known else lifted(x) for i, x in enumerate(inputs)
-    ]
+    arguments = [numbers(x, f"input {i} of {title}") if i in rule.known else lifted(x) for i, x in enumerate(inputs)]
     if rule.pure and is_known(inputs):
         with at_once():
             return lowered(rule.apply(call, *arguments))
@@ -149,15 +164,21 @@ def _body(
         return _plain_body(node.op, node.domain, node.version, opsets.get("", node.version))
     if schema is not None and schema.has_context_dependent_function:
         types = tuple(map(_type_of, inputs))
-        proto = helper.make_node(node.op, _unique(node.inputs), list(node.outputs), domain=node.domain, **_as_protos(attributes))
-        version = max((v for v in schema.context_dependent_function_opset_versions if v <= opsets.get("", 1)), default=0)
+        proto = helper.make_node(
+            node.op, _unique(node.inputs), list(node.outputs), domain=node.domain, **_as_protos(attributes)
+        )
+        version = max(
+            (v for v in schema.context_dependent_function_opset_versions if v <= opsets.get("", 1)), default=0
+        )
         return standard_function(_bodies(node, schema, version, proto.SerializeToString(), types), opsets)
     raise OnnxUnsupportedError(f"hybridc has no rule for {node.title} of operator set {node.version}")
 
 
 def _as_protos(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Attributes as ONNX's helper takes them."""
-    values = {name: onnx.GraphProto.FromString(v.proto) if isinstance(v, ModelGraph) else v for name, v in attributes.items()}
+    values = {
+        name: onnx.GraphProto.FromString(v.proto) if isinstance(v, ModelGraph) else v for name, v in attributes.items()
+    }
     return {name: from_array(v) if isinstance(v, np.ndarray) else v for name, v in values.items()}
 
 
@@ -179,6 +200,13 @@ def _plain_body(op: str, domain: str, version: int, opset: int) -> ModelFunction
     versions = [v for v in schema.function_opset_versions if v <= opset] or schema.function_opset_versions[:1]
     text = schema.get_function_with_opset_version(max(versions))
     return standard_function(onnx.FunctionProto.FromString(text), {"": opset})
+
+
+def _described(value: Any) -> str:
+    """A value's dtype and shape."""
+    if value is None or isinstance(value, list):
+        return "no array" if value is None else f"a sequence of {len(value)}"
+    return f"{np.dtype(value.dtype)}{list(value.shape)}"
 
 
 def _type_of(value: Any) -> bytes:

@@ -20,7 +20,9 @@ from hybridc.interchange.onnx.reading.values import has_dtype, is_known, lifted,
 _EIGHT_BITS = frozenset(
     {TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E4M3FNUZ, TensorProto.FLOAT8E5M2, TensorProto.FLOAT8E5M2FNUZ}
 )
-_ALWAYS = frozenset(getattr(TensorProto, n) for n in ("FLOAT4E2M1", "FLOAT6E2M3", "FLOAT6E3M2") if hasattr(TensorProto, n))
+_ALWAYS = frozenset(
+    getattr(TensorProto, n) for n in ("FLOAT4E2M1", "FLOAT6E2M3", "FLOAT6E3M2") if hasattr(TensorProto, n)
+)
 _POWERS = getattr(TensorProto, "FLOAT8E8M0", 24)
 
 
@@ -38,7 +40,12 @@ def cast_to(x: Any, element: int, saturates: bool = True, rounds: str = "up") ->
     """A value in another dtype, by ONNX's number of it."""
     dtype = dtype_of_element(element, "Cast")
     if is_known(x) or not has_dtype(np.empty(0, dtype)):
-        return _cast_numbers(numbers(x, "an array that is cast to a dtype which hybridc does not compute in,"), element, saturates, rounds)
+        return _cast_numbers(
+            numbers(x, "an array that is cast to a dtype which hybridc does not compute in,"),
+            element,
+            saturates,
+            rounds,
+        )
     if dtype.kind == "b":
         return x != 0
     return lifted(x).astype(dtype)
@@ -58,7 +65,7 @@ def _cast_numbers(x: Any, element: int, saturates: bool, rounds: str) -> Any:
             return _power_of_two(x.astype(np.float32), saturates, rounds)
         if (element in _EIGHT_BITS and saturates) or element in _ALWAYS:
             return _saturated(x, dtype)
-        if dtype.kind in "iu" and x.dtype.kind == "V" or dtype.name in ("int4", "uint4", "int2", "uint2"):
+        if (dtype.kind in "iu" and x.dtype.kind == "V") or dtype.name in ("int4", "uint4", "int2", "uint2"):
             return _small_integers(x, dtype)
         return x.astype(dtype)
 

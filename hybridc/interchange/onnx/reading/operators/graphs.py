@@ -69,7 +69,9 @@ def _columns(rows: list[list[Any]], width: int, body: ModelGraph, count: int) ->
     if rows:
         return [*zip(*rows, strict=True)]
     empty = body.outputs[1 + count : 1 + count + width]
-    return [[np.zeros((0, *(n if isinstance(n, int) else 0 for n in x.sizes or ())), x.dtype or np.float32)] for x in empty]
+    return [
+        [np.zeros((0, *(n if isinstance(n, int) else 0 for n in x.sizes or ())), x.dtype or np.float32)] for x in empty
+    ]
 
 
 def _stacked(values: list[Any]) -> Any:
@@ -92,7 +94,7 @@ def _while(call: Call, body: ModelGraph, limit: int | None, condition: Any, stat
         test, *after = call.runner.graph(body, [i.reshape(()), np.array(True), *now])
         return [], [i + 1, lifted(test).reshape((1,)).astype("int32"), *_arrays(after)]
 
-    _, last = while_loop(lambda i, test, *_: test, step, first, limit)
+    _, last = while_loop(lambda *now: now[1], step, first, limit)
     return tuple(last[2:])
 
 

@@ -13,8 +13,10 @@ import numpy as np
 
 from hybridc import np as mnp
 from hybridc import npx
+from hybridc.interchange.onnx.reading.limits import check_size
 from hybridc.interchange.onnx.reading.operators.windows import pads_of, spatial
 from hybridc.interchange.onnx.reading.rules import Call, onnx_op
+
 
 @onnx_op("GridSample")
 def grid_sample(call: Call, x: Any, grid: Any) -> Any:
@@ -26,7 +28,7 @@ def grid_sample(call: Call, x: Any, grid: Any) -> Any:
         at = grid[..., len(sizes) - 1 - i].astype("float32")
         places.append((at + 1) / 2 * (n - 1) if aligned else ((at + 1) * n - 1) / 2)
     if mode == "nearest":
-        return _gathered(x, [mnp.rint(_inside(p, n, border, aligned)) for p, n in zip(places, sizes)], border)
+        return _gathered(x, [mnp.rint(_inside(p, n, border, aligned)) for p, n in zip(places, sizes)])
     if mode == "linear":
         places = [_inside(p, n, border, aligned) for p, n in zip(places, sizes)]
     reach = 1 if mode == "linear" else 2
@@ -39,7 +41,7 @@ def grid_sample(call: Call, x: Any, grid: Any) -> Any:
         corner = [f + step for f, step in zip(first, steps)]
         if mode == "cubic":
             corner = [_inside(c, n, border, aligned) for c, n in zip(corner, sizes)]
-        y = y + _gathered(x, corner, border) * mnp.expand_dims(weight, 1).astype(x.dtype)
+        y = y + _gathered(x, corner) * mnp.expand_dims(weight, 1).astype(x.dtype)
     return y
 
 
@@ -65,7 +67,7 @@ def _inside(p: Any, size: int, border: str, aligned: bool) -> Any:
     return mnp.clip(folded, 0, size - 1)
 
 
-def _gathered(x: Any, places: list[Any], border: str) -> Any:
+def _gathered(x: Any, places: list[Any]) -> Any:
     """Elements of each example's channels at places, which are whole numbers; zeros outside."""
     inside: Any = None
     index: list[Any] = []
@@ -85,7 +87,11 @@ def _gathered(x: Any, places: list[Any], border: str) -> Any:
 def roi_align(call: Call, x: Any, rois: Any, batch: Any) -> Any:
     """The mean or the maximum of places in each part of regions."""
     height, width = call["output_height"], call["output_width"]
-    scale, shift = call["spatial_scale"], 0.5 if (call["coordinate_transformation_mode"] or "output_half_pixel") == "half_pixel" else 0.0
+    scale, shift = (
+        call["spatial_scale"],
+        0.5 if (call["coordinate_transformation_mode"] or "output_half_pixel") == "half_pixel" else 0.0,
+    )
+    check_size((len(rois), x.shape[1], height, width, max(1, call["sampling_ratio"]) ** 2))
     made: list[Any] = []
     for roi, example in zip(np.asarray(rois, np.float64), batch):
         x1, y1, x2, y2 = roi * scale - shift
@@ -137,7 +143,10 @@ def deformable_convolution(call: Call, x: Any, w: Any, offset: Any, b: Any = Non
     parts: list[Any] = []
     for g in range(groups):
         data = x[:, g * c // groups : (g + 1) * c // groups]
-        taps = [_deformed(data, shifts[:, g, k], np.unravel_index(k, kernel), (strides, dilations, pads)) for k in range(count)]
+        taps = [
+            _deformed(data, shifts[:, g, k], np.unravel_index(k, kernel), (strides, dilations, pads))
+            for k in range(count)
+        ]
         if mask is not None:
             weights = mask.reshape((n, groups, count, *places))
             taps = [t * mnp.expand_dims(weights[:, g, k], 1) for k, t in enumerate(taps)]
@@ -164,7 +173,7 @@ def _deformed(x: Any, shift: Any, tap: Any, geometry: Any) -> Any:
         weight: Any = 1
         for p, f, step in zip(places, first, steps):
             weight = weight * (1 - mnp.abs(p - f - step))
-        y = y + _gathered(x, [f + step for f, step in zip(first, steps)], "zeros") * mnp.expand_dims(weight, 1)
+        y = y + _gathered(x, [f + step for f, step in zip(first, steps)]) * mnp.expand_dims(weight, 1)
     return y
 
 

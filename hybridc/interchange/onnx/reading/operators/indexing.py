@@ -18,6 +18,7 @@ from hybridc.interchange.onnx.reading.limits import check_size
 from hybridc.interchange.onnx.reading.rules import Call, onnx_op
 from hybridc.interchange.onnx.reading.values import numbers
 
+
 def from_start(index: Any, size: int) -> Any:
     """Indices that count from the end, as those from the start."""
     return mnp.where(index < 0, index + size, index)
@@ -56,9 +57,7 @@ def gather_nd(call: Call, data: Any, indices: Any) -> Any:
 
 def _with_batches(indices: Any, shape: tuple[int, ...], batches: int = 0) -> Any:
     """Indices of gather_nd: the parts of an index along the first axis, those of the batch included."""
-    parts = [
-        from_start(indices[..., i], shape[batches + i]) for i in range(indices.shape[-1])
-    ]
+    parts = [from_start(indices[..., i], shape[batches + i]) for i in range(indices.shape[-1])]
     outer = indices.shape[:-1]
     for axis in range(batches):
         places = np.arange(outer[axis]).reshape((-1,) + (1,) * (len(outer) - axis - 1))
@@ -133,7 +132,7 @@ def tensor_scatter(call: Call, data: Any, updates: Any, first: Any = None) -> An
 def one_hot(call: Call, indices: Any, depth: Any, values: Any) -> Any:
     count = int(depth.reshape(()))
     axis = call["axis"] % (len(indices.shape) + 1)
-    check_size(call, (*indices.shape, count))
+    check_size((*indices.shape, count))
     places = mnp.expand_dims(mnp.mod(indices, count).astype("int64"), axis)
     inside = mnp.expand_dims((indices >= -count) & (indices < count), axis)
     own = np.arange(count).reshape((-1,) + (1,) * (len(indices.shape) - axis))

@@ -17,6 +17,7 @@ from hybridc.ground.state import STATE
 from hybridc.interchange.onnx.reading.rules import Call, onnx_op
 from hybridc.interchange.onnx.reading.tensor_values import dtype_of_element
 
+
 @onnx_op("MatMul")
 def matmul(_: Call, a: Any, b: Any) -> Any:
     return mnp.matmul(a, b)
@@ -50,10 +51,14 @@ def batch_normalization(call: Call, x: Any, scale: Any, bias: Any, mean: Any, va
         own, spread = mnp.mean(x, axis=axes), mnp.var(x, axis=axes)
         keep = call["momentum"]
         running = mean * keep + own * (1 - keep), var * keep + spread * (1 - keep)
-        y = _normalized(x, own.reshape(shape), spread.reshape(shape), scale.reshape(shape), bias.reshape(shape), call["epsilon"])
+        y = _normalized(
+            x, own.reshape(shape), spread.reshape(shape), scale.reshape(shape), bias.reshape(shape), call["epsilon"]
+        )
         return y, *(r.astype(mean.dtype) for r in running)
     if STATE.training:
-        return npx.batch_norm(x, scale, bias, mean, var, eps=call["epsilon"], momentum=call["momentum"], fix_gamma=False)
+        return npx.batch_norm(
+            x, scale, bias, mean, var, eps=call["epsilon"], momentum=call["momentum"], fix_gamma=False
+        )
     return _normalized(x, *(p.reshape(shape) for p in (mean, var, scale, bias)), call["epsilon"])
 
 
@@ -85,7 +90,13 @@ def group_normalization(call: Call, x: Any, scale: Any, bias: Any) -> Any:
 def layer_normalization(call: Call, x: Any, scale: Any, bias: Any = None) -> Any:
     """Over all axes from one on; also the means and the inverse deviations."""
     axis = call["axis"] % len(x.shape)
-    if axis == len(x.shape) - 1 and bias is not None and scale.shape == bias.shape == x.shape[-1:] and not call.wants(1) and not call.wants(2):
+    if (
+        axis == len(x.shape) - 1
+        and bias is not None
+        and scale.shape == bias.shape == x.shape[-1:]
+        and not call.wants(1)
+        and not call.wants(2)
+    ):
         return npx.layer_norm(x, scale, bias, axis=-1, eps=call["epsilon"])
     stash = dtype_of_element(call["stash_type"], "LayerNormalization")
     axes, wide = tuple(range(axis, len(x.shape))), x.astype(stash)
@@ -108,12 +119,12 @@ def rms_normalization(call: Call, x: Any, scale: Any) -> Any:
 def local_response_normalization(call: Call, x: Any) -> Any:
     """By the squares of so many channels around each."""
     size, channels = call["size"], x.shape[1]
-    before, after = (size - 1) // 2, size - 1 - (size - 1) // 2
+    before, after = (min(n, channels) for n in ((size - 1) // 2, size - 1 - (size - 1) // 2))
     rest = x.shape[2:]
     square = mnp.square(x)
     border = [mnp.zeros((x.shape[0], n, *rest), dtype=x.dtype) for n in (before, after)]
     wide = mnp.concatenate([border[0], square, border[1]], 1)
-    total = sum((wide[:, i : i + channels] for i in range(1, size)), wide[:, :channels])
+    total = sum((wide[:, i : i + channels] for i in range(1, before + after + 1)), wide[:, :channels])
     return x / mnp.power(call["bias"] + call["alpha"] / size * total, call["beta"])
 
 
@@ -123,5 +134,3 @@ def mean_variance_normalization(call: Call, x: Any) -> Any:
     mean = mnp.mean(x, axis=axes, keepdims=True)
     deviation = mnp.sqrt(mnp.mean(mnp.square(x - mean), axis=axes, keepdims=True))
     return (x - mean) / (deviation + 1e-9)
-
-

@@ -17,6 +17,7 @@ from hybridc.interchange.onnx.reading.limits import check_size
 from hybridc.interchange.onnx.reading.rules import Call, onnx_op
 from hybridc.interchange.onnx.reading.tensor_values import dtype_of_element
 
+
 @onnx_op("Constant", raw=True)
 def constant(call: Call) -> Any:
     """Its attribute: a tensor, a number, text, or a list of these."""
@@ -36,7 +37,7 @@ def constant_of_shape(call: Call, shape: Any) -> Any:
     if value.size != 1:
         raise call.refuse(f"its value must have one element, got {value.size}")
     sizes = tuple(map(int, shape))
-    check_size(call, sizes)
+    check_size(sizes)
     return np.full(sizes, value.reshape(())[()], value.dtype)
 
 
@@ -110,7 +111,9 @@ def split(call: Call, x: Any, sizes: Any = None) -> Any:
     lengths = call["split"] if sizes is None else [int(n) for n in sizes]
     total = x.shape[axis]
     if lengths is None:
-        count = call["num_outputs"] or len(call.node.outputs)
+        count = len(call.node.outputs)
+        if call["num_outputs"] not in (None, count):
+            raise call.refuse(f"num_outputs={call['num_outputs']}, but it has {count} outputs")
         part = -(-total // count)
         lengths = [max(0, min(part, total - i * part)) for i in range(count)]
     if sum(lengths) != total or min(lengths, default=0) < 0:
@@ -145,29 +148,33 @@ def slice_of(call: Call, x: Any, starts: Any = None, ends: Any = None, axes: Any
 @onnx_op("Expand", known=(1,))
 def expand(call: Call, x: Any, shape: Any) -> Any:
     sizes = np.broadcast_shapes(x.shape, tuple(map(int, shape)))
-    check_size(call, sizes)
+    check_size(sizes)
     return mnp.broadcast_to(x, sizes)
 
 
 @onnx_op("Tile", known=(1,), since=6)
 def tile(call: Call, x: Any, repeats: Any) -> Any:
     counts = tuple(map(int, repeats))
-    check_size(call, [n * r for n, r in zip(x.shape, counts)])
+    check_size([n * r for n, r in zip(x.shape, counts)])
     return mnp.tile(x, counts)
 
 
 @onnx_op("Range", known=(0, 1, 2))
 def range_of(call: Call, start: Any, limit: Any, delta: Any) -> Any:
     first, end, step = (x.reshape(())[()] for x in (start, limit, delta))
-    count = max(0, math.ceil((end.astype(np.float64) - first) / step)) if start.dtype.kind == "f" else len(range(int(first), int(end), int(step)))
-    check_size(call, (count,))
+    count = (
+        max(0, math.ceil((end.astype(np.float64) - first) / step))
+        if start.dtype.kind == "f"
+        else len(range(int(first), int(end), int(step)))
+    )
+    check_size((count,))
     return (first + np.arange(count).astype(start.dtype) * step).astype(start.dtype)
 
 
 @onnx_op("EyeLike")
 def eye_like(call: Call, x: Any) -> Any:
     dtype = x.dtype if call["dtype"] is None else dtype_of_element(call["dtype"], "EyeLike")
-    return np.eye(*x.shape, k=call["k"], dtype=dtype)
+    return np.eye(x.shape[0], x.shape[1], k=call["k"], dtype=dtype)
 
 
 @onnx_op("Trilu", known=(1,))
@@ -208,13 +215,16 @@ def pad(call: Call, x: Any, pads: Any = None, value: Any = None, axes: Any = Non
     border = [(0, 0)] * rank
     for i, axis in enumerate(chosen):
         border[axis] = widths[i], widths[i + len(chosen)]
-    check_size(call, [n + max(a, 0) + max(b, 0) for n, (a, b) in zip(x.shape, border)])
+    check_size([n + max(a, 0) + max(b, 0) for n, (a, b) in zip(x.shape, border)])
     cut = tuple(slice(max(0, -a), n - max(0, -b)) for n, (a, b) in zip(x.shape, border))
-    return padded(x[cut], [(max(0, a), max(0, b)) for a, b in border], call["mode"] or "constant", 0 if number is None else number)
+    return padded(
+        x[cut], [(max(0, a), max(0, b)) for a, b in border], call["mode"] or "constant", 0 if number is None else number
+    )
 
 
 def padded(x: Any, border: list[tuple[int, int]], mode: str, number: Any = 0) -> Any:
     """An array with borders, by ONNX's name of what fills them."""
+    check_size(n + before + after for n, (before, after) in zip(x.shape, border))
     for axis, (before, after) in enumerate(border):
         if not before and not after:
             continue

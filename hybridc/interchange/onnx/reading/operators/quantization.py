@@ -127,13 +127,24 @@ def _rows(x: Any) -> Any:
 
 @onnx_op("QLinearConv")
 def qlinear_convolution(
-    call: Call, x: Any, x_scale: Any, x_zero: Any, w: Any, w_scale: Any, w_zero: Any, y_scale: Any, y_zero: Any, b: Any = None
+    call: Call,
+    x: Any,
+    x_scale: Any,
+    x_zero: Any,
+    w: Any,
+    w_scale: Any,
+    w_zero: Any,
+    y_scale: Any,
+    y_zero: Any,
+    b: Any = None,
 ) -> Any:
     """A convolution of quantized data, quantized."""
     total = _convolved(call, _centered(x, x_zero), _centered(w, w_zero, 0))
     shape = (-1, *[1] * (len(x.shape) - 2))
     total = total if b is None else total + b.reshape(shape)
-    ratio = x_scale.reshape(()) * (w_scale.reshape(shape) if w_scale.size > 1 else w_scale.reshape(())) / y_scale.reshape(())
+    ratio = (
+        x_scale.reshape(())
+        * (w_scale.reshape(shape) if w_scale.size > 1 else w_scale.reshape(()))
+        / y_scale.reshape(())
+    )
     return _requantized(total, ratio, y_zero.reshape(()), y_zero.dtype)
-
-

@@ -16,11 +16,13 @@ from hybridc.interchange.onnx.reading.limits import check_size
 from hybridc.interchange.onnx.reading.model_graph import Array
 from hybridc.interchange.onnx.reading.rules import Call, onnx_op
 
+
 @onnx_op("Upsample", known=(1,))
 def upsample(call: Call, x: Any, scales: Any = None) -> Any:
     """As Resize, whose older name it is."""
     factors = [float(s) for s in (call["scales"] if scales is None else scales)]
     sizes = [math.floor(n * s) for n, s in zip(x.shape, factors)]
+    check_size(sizes)
     for axis, (size, scale) in enumerate(zip(sizes, factors)):
         if scale != 1:
             places = np.arange(size) / scale
@@ -39,10 +41,14 @@ def resize(call: Call, x: Any, roi: Any = None, scales: Any = None, sizes: Any =
     mode = call["coordinate_transformation_mode"] or "asymmetric"
     if scales is not None and scales.size:
         factors = [float(s) for s in scales]
-        wanted = [math.floor(n * s) for n, s in zip(old, factors)] if mode != "tf_crop_and_resize" else _cropped(roi, old, factors)
+        wanted = (
+            [math.floor(n * s) for n, s in zip(old, factors)]
+            if mode != "tf_crop_and_resize"
+            else _cropped(roi, old, factors)
+        )
     else:
         wanted, factors = _fitted(call, old, [int(n) for n in sizes])
-    check_size(call, wanted)
+    check_size([*(n for i, n in enumerate(x.shape) if i not in axes), *wanted])
     for i, axis in enumerate(axes):
         window = (float(roi[i]), float(roi[i + len(axes)])) if mode == "tf_crop_and_resize" else (0.0, 1.0)
         if mode != "tf_crop_and_resize" and factors[i] == 1 and wanted[i] == old[i]:
@@ -54,7 +60,9 @@ def resize(call: Call, x: Any, roi: Any = None, scales: Any = None, sizes: Any =
 
 
 def _cropped(roi: Any, old: list[int], factors: list[float]) -> list[int]:
-    return [math.floor(n * (float(roi[i + len(old)]) - float(roi[i])) * s) for i, (n, s) in enumerate(zip(old, factors))]
+    return [
+        math.floor(n * (float(roi[i + len(old)]) - float(roi[i])) * s) for i, (n, s) in enumerate(zip(old, factors))
+    ]
 
 
 def _fitted(call: Call, old: list[int], sizes: list[int]) -> tuple[list[int], list[float]]:

@@ -1,4 +1,4 @@
-"""Random numbers, from hybridc's generator: equal seeds of the program give equal numbers; a node's seed is not used."""
+"""Random numbers, from hybridc's generator: ``mx.random.seed`` decides them, and a node's own seed is not used."""
 
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
 # pyright: reportUnknownParameterType=false
@@ -15,6 +15,7 @@ from hybridc.interchange.onnx.reading.limits import check_size
 from hybridc.interchange.onnx.reading.rules import Call, onnx_op
 from hybridc.interchange.onnx.reading.tensor_values import dtype_of_element
 
+
 def _dtype(call: Call, like: Any = None) -> Any:
     if call["dtype"] is not None:
         return dtype_of_element(call["dtype"], call.node.title)
@@ -22,7 +23,7 @@ def _dtype(call: Call, like: Any = None) -> Any:
 
 
 def _samples(call: Call, shape: tuple[int, ...], dtype: Any) -> Any:
-    check_size(call, shape)
+    check_size(shape)
     if "Uniform" in call.node.op:
         return mnp.random.uniform(call["low"], call["high"], size=shape).astype(dtype)
     return mnp.random.normal(call["mean"], call["scale"], size=shape).astype(dtype)
@@ -61,5 +62,3 @@ def dropout(call: Call, x: Any, ratio: Any = None, training: Any = None) -> Any:
         return (x, mnp.ones_like(x, dtype=kind)) if call.wants(1) else x
     kept = mnp.random.uniform(0, 1, size=x.shape) >= share
     return mnp.where(kept, x / (1 - share), mnp.zeros_like(x)), kept.astype(kind)
-
-

@@ -15,6 +15,7 @@ from hybridc.interchange.onnx.reading.operators.moves import part_of
 from hybridc.interchange.onnx.reading.rules import Call, onnx_op
 from hybridc.interchange.onnx.reading.values import is_known, lifted, numbers
 
+
 @onnx_op("SequenceEmpty", "SequenceConstruct", raw=True)
 def sequence_of(_: Call, *xs: Any) -> Any:
     return list(xs)

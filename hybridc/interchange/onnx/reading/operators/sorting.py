@@ -13,6 +13,7 @@ import numpy as np
 from hybridc import np as mnp
 from hybridc.interchange.onnx.reading.rules import Call, onnx_op
 
+
 @onnx_op("TopK", known=(1,))
 def top_k(call: Call, x: Any, k: Any = None) -> Any:
     """The largest or smallest elements along an axis, and where they are."""
@@ -92,5 +93,3 @@ def _overlap(a: Any, b: Any) -> float:
         return 0.0
     shared = float(np.prod(sides))
     return shared / (float(np.prod(a[2:] - a[:2])) + float(np.prod(b[2:] - b[:2])) - shared)
-
-

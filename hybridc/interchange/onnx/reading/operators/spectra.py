@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from hybridc import np as mnp
+from hybridc.interchange.onnx.reading.limits import check_size
 from hybridc.interchange.onnx.reading.model_graph import Array
 from hybridc.interchange.onnx.reading.rules import Call, onnx_op
 from hybridc.interchange.onnx.reading.tensor_values import dtype_of_element
+
 
 def _matrix(size: int, count: int, inverse: bool) -> tuple[Array, Array]:
     """The real and the imaginary part of the matrix of a transform, whose first ``count`` rows are wanted."""
@@ -24,6 +26,7 @@ def _matrix(size: int, count: int, inverse: bool) -> tuple[Array, Array]:
 
 def _transformed(x: Any, axis: int, length: int, inverse: bool, onesided: bool) -> Any:
     """The transform along an axis of data whose last axis is the real and the imaginary part, or the real alone."""
+    check_size((length, length))
     have = x.shape[axis]
     if have > length:
         x = x[(slice(None),) * axis + (slice(0, length),)]
@@ -47,6 +50,7 @@ def _transformed(x: Any, axis: int, length: int, inverse: bool, onesided: bool) 
 
 def _from_one_side(x: Any, axis: int, length: int) -> Any:
     """The real signal whose spectrum has this one side."""
+    check_size((length, length))
     rows = mnp.moveaxis(x, axis, -2)
     count = length // 2 + 1
     if rows.shape[-2] > count:
@@ -63,7 +67,9 @@ def _from_one_side(x: Any, axis: int, length: int) -> Any:
 
 @onnx_op("DFT", known=(1, 2))
 def dft(call: Call, x: Any, length: Any = None, axis: Any = None) -> Any:
-    along = (call["axis"] if axis is None and call.version < 20 else -2 if axis is None else int(axis.reshape(()))) % len(x.shape)
+    along = (
+        call["axis"] if axis is None and call.version < 20 else -2 if axis is None else int(axis.reshape(()))
+    ) % len(x.shape)
     one_sided_back = bool(call["onesided"] and call["inverse"])
     default = 2 * (x.shape[along] - 1) if one_sided_back else x.shape[along]
     count = default if length is None else int(length.reshape(()))
@@ -89,6 +95,7 @@ def stft(call: Call, x: Any, step: Any, window: Any = None, length: Any = None) 
 def mel_weight_matrix(call: Call, bins: Any, length: Any, rate: Any, low: Any, high: Any) -> Any:
     """Triangles on the mel scale, by which a spectrum becomes bands."""
     count, size = int(bins), int(length) // 2 + 1
+    check_size((size, count + 2))
     ends = [2595 * np.log10(1 + float(f) / 700) for f in (low, high)]
     mel = ends[0] + np.arange(count + 2) * ((ends[1] - ends[0]) / (count + 2))
     edges = np.floor((int(length) + 1) * (700 * (10 ** (mel / 2595) - 1)) / int(rate)).astype(np.int64)

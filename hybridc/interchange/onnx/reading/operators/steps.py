@@ -13,6 +13,7 @@ import numpy as np
 
 from hybridc import np as mnp
 from hybridc import npx
+from hybridc.interchange.onnx.reading.limits import check_size
 from hybridc.interchange.onnx.reading.rules import Call, onnx_op
 from hybridc.nd.control_flow import foreach
 
@@ -23,9 +24,18 @@ Step = Callable[[Any, list[Any]], list[Any]]
 
 def _function(name: str, alpha: float | None, beta: float | None) -> Function:
     """An activation, by ONNX's name in any case."""
-    a = {"leakyrelu": 0.01, "elu": 1.0, "hardsigmoid": 0.2, "thresholdedrelu": 1.0, "scaledtanh": 1.0, "affine": 1.0}.get(
-        name.lower(), 0.0
-    ) if alpha is None else alpha
+    a = (
+        {
+            "leakyrelu": 0.01,
+            "elu": 1.0,
+            "hardsigmoid": 0.2,
+            "thresholdedrelu": 1.0,
+            "scaledtanh": 1.0,
+            "affine": 1.0,
+        }.get(name.lower(), 0.0)
+        if alpha is None
+        else alpha
+    )
     b = {"hardsigmoid": 0.5, "scaledtanh": 1.0}.get(name.lower(), 0.0) if beta is None else beta
     return {
         "relu": npx.relu,
@@ -60,7 +70,7 @@ def _clipped(call: Call, x: Any) -> Any:
 
 
 def _recurrent(
-    call: Call, x: Any, w: Any, b: Any, lengths: Any, states: list[Any], step_of: Callable[[int], tuple[Step, Any]]
+    call: Call, x: Any, w: Any, lengths: Any, states: list[Any], step_of: Callable[[int], tuple[Step, Any]]
 ) -> tuple[Any, ...]:
     """The results of all steps, and the last states, of one direction or both.
 
@@ -68,11 +78,16 @@ def _recurrent(
     """
     batch_first = bool(call["layout"])
     x = mnp.swapaxes(x, 0, 1) if batch_first else x
-    steps, batch = x.shape[:2]
+    batch = x.shape[1]
     hidden = call["hidden_size"] or w.shape[0]
+    check_size((batch, hidden))
     which = {"forward": (0,), "reverse": (0,), "bidirectional": (0, 1)}[call["direction"]]
     begun = [
-        mnp.zeros((len(which), batch, hidden), dtype=x.dtype) if s is None else mnp.swapaxes(s, 0, 1) if batch_first else s
+        mnp.zeros((len(which), batch, hidden), dtype=x.dtype)
+        if s is None
+        else mnp.swapaxes(s, 0, 1)
+        if batch_first
+        else s
         for s in states
     ]
     outputs: list[Any] = []
@@ -121,10 +136,10 @@ def rnn(call: Call, x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, 
     def step_of(d: int) -> tuple[Step, Any]:
         (f,) = _functions(call, ("Tanh",), d)
         recurrent = mnp.transpose(r[d])
-        bias = None if b is None else sum(sum(_biases(b, d, 1), []), 0)
+        bias = None if b is None else mnp.add(*mnp.split(b[d], 2, axis=0))
         return lambda p, now: [f(_clipped(call, p + mnp.matmul(now[0], recurrent)))], bias
 
-    return _recurrent(call, x, w, b, _int32(lengths), [h], step_of)
+    return _recurrent(call, x, w, _int32(lengths), [h], step_of)
 
 
 def _int32(lengths: Any) -> Any:
@@ -153,7 +168,7 @@ def gru(call: Call, x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, 
 
         return step, bias
 
-    return _recurrent(call, x, w, b, _int32(lengths), [h], step_of)
+    return _recurrent(call, x, w, _int32(lengths), [h], step_of)
 
 
 @onnx_op("LSTM", since=7)
@@ -177,4 +192,4 @@ def lstm(
 
         return step, bias
 
-    return _recurrent(call, x, w, b, _int32(lengths), [h, c], step_of)
+    return _recurrent(call, x, w, _int32(lengths), [h, c], step_of)

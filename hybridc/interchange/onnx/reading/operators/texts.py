@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.interchange.onnx.reading.limits import check_size
 from hybridc.interchange.onnx.reading.rules import Call, onnx_op
+
 
 @onnx_op("StringConcat", host=True)
 def string_concat(_: Call, x: Any, y: Any) -> Any:
@@ -36,7 +38,9 @@ def string_normalizer(call: Call, x: Any) -> Any:
     stops = set(call["stopwords"] or ())
     if not call["is_case_sensitive"]:
         stops = {s.lower() for s in stops}
-    rows = [[t for t in row if (t if call["is_case_sensitive"] else t.lower()) not in stops] for row in np.atleast_2d(x)]
+    rows = [
+        [t for t in row if (t if call["is_case_sensitive"] else t.lower()) not in stops] for row in np.atleast_2d(x)
+    ]
     rows = [[change(t) for t in row] for row in rows]
     made = np.array(rows if rows[0] else [[""]], object)
     return made if x.ndim == 2 else made[0]
@@ -58,10 +62,11 @@ def tf_idf_vectorizer(call: Call, x: Any) -> Any:
         for i in range(begin, end, n):
             grams[tuple(pool[i : i + n])] = len(grams)
     rows = np.atleast_2d(x)
+    check_size((len(rows), max(indexes) + 1))
     counts = np.zeros((len(rows), max(indexes) + 1), np.float32)
     for row, count in zip(rows.tolist(), counts):
-        for n in range(call["min_gram_length"], call["max_gram_length"] + 1):
-            for skip in range(1 if n == 1 else call["max_skip_count"] + 1):
+        for n in range(call["min_gram_length"], min(call["max_gram_length"], len(row)) + 1):
+            for skip in range(1 if n == 1 else min(call["max_skip_count"], len(row)) + 1):
                 for i in range(len(row) - (n - 1) * (skip + 1)):
                     found = grams.get(tuple(row[i : i + n * (skip + 1) : skip + 1]))
                     if found is not None:
@@ -78,11 +83,19 @@ def tf_idf_vectorizer(call: Call, x: Any) -> Any:
 def label_encoder(call: Call, x: Any) -> Any:
     """What a table has for each element."""
     kinds = ("strings", "int64s", "floats", "tensor")
-    keys, values = (next(call[f"{what}_{k}"] for k in kinds if call[f"{what}_{k}"] is not None) for what in ("keys", "values"))
+    keys, values = (
+        next(call[f"{what}_{k}"] for k in kinds if call[f"{what}_{k}"] is not None) for what in ("keys", "values")
+    )
     kind = next(k for k in kinds if call[f"values_{k}"] is not None)
-    default: Any = {"strings": call["default_string"], "int64s": call["default_int64"], "floats": call["default_float"]}.get(kind)
+    default: Any = {
+        "strings": call["default_string"],
+        "int64s": call["default_int64"],
+        "floats": call["default_float"],
+    }.get(kind)
     if kind == "tensor":
-        default = np.zeros(1, values.dtype)[0] if call["default_tensor"] is None else call["default_tensor"].reshape(-1)[0]
+        default = (
+            np.zeros(1, values.dtype)[0] if call["default_tensor"] is None else call["default_tensor"].reshape(-1)[0]
+        )
     table = dict(zip(np.asarray(keys).tolist(), np.asarray(values).tolist()))
     missing = next((v for k, v in table.items() if k != k), default)
     dtype = {"strings": object, "int64s": np.int64, "floats": np.float32}.get(kind) or values.dtype

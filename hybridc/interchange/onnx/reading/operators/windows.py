@@ -15,6 +15,7 @@ import numpy as np
 from hybridc import np as mnp
 from hybridc import npx
 from hybridc.dtypes import is_float
+from hybridc.interchange.onnx.reading.limits import check_size
 from hybridc.interchange.onnx.reading.operators.moves import padded
 from hybridc.interchange.onnx.reading.rules import Call, onnx_op
 
@@ -31,7 +32,9 @@ def spatial(call: Call, name: str, rank: int, default: int = 1) -> tuple[int, ..
     return tuple(values)
 
 
-def pads_of(call: Call, sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Pads:
+def pads_of(
+    call: Call, sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> Pads:
     """What is added before and after each axis of an image, by numbers or by a rule."""
     how, rank = call["auto_pad"] or "NOTSET", len(sizes)
     if how == "NOTSET":
@@ -88,6 +91,7 @@ def windows_of(x: Any, kernel: Sequence[int], strides: Sequence[int], dilations:
     """The elements of each window of an image: its axes follow those of the places."""
     rank = len(kernel)
     counts = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(x.shape[2:], kernel, strides, dilations)]
+    check_size((*x.shape[:2], *counts, *kernel))
     for i, (k, s, d, count) in enumerate(zip(kernel, strides, dilations, counts)):
         places = np.arange(count)[:, None] * s + np.arange(k) * d
         x = mnp.moveaxis(mnp.take(x, mnp.array(places, dtype="int64"), axis=2 + i), 3 + i, -1)
@@ -110,6 +114,7 @@ def transposed_convolution(call: Call, x: Any, w: Any, b: Any = None) -> Any:
             pads = [(t // 2, t - t // 2) for t in totals]
     else:
         pads = pads_of(call, x.shape[2:], kernel, strides, dilations)
+    check_size((x.shape[0], w.shape[1] * groups, *full))
     options = {"kernel": kernel, "stride": strides, "dilate": dilations, "num_group": groups}
     y = npx.deconvolution(x, w, num_filter=w.shape[1] * groups, no_bias=True, **options)
     y = padded(y, [(0, 0), (0, 0), *((0, max(0, e - max(b, 0))) for e, (_, b) in zip(extra, pads))], "constant")
@@ -139,7 +144,13 @@ def _pool_geometry(call: Call, x: Any) -> tuple[Any, Any, Any, Pads]:
 def max_pool(call: Call, x: Any) -> Any:
     """The largest elements of windows, and where in the data they are."""
     kernel, strides, dilations, pads = _pool_geometry(call, x)
-    if not call.wants(1) and all(d == 1 for d in dilations) and len(kernel) <= 3 and is_float(np.dtype(x.dtype)) and all(max(p) < k for p, k in zip(pads, kernel)):
+    if (
+        not call.wants(1)
+        and all(d == 1 for d in dilations)
+        and len(kernel) <= 3
+        and is_float(np.dtype(x.dtype))
+        and all(max(p) < k for p, k in zip(pads, kernel))
+    ):
         data, pad = with_pads(x, pads, -np.inf)
         return npx.pooling(data, kernel=kernel, stride=strides, pad=pad, pool_type="max")
     return _max_of_windows(call, x, kernel, strides, dilations, pads)
@@ -218,6 +229,7 @@ def max_unpool(call: Call, x: Any, indices: Any, shape: Any = None) -> Any:
     pads = pads_of(call, x.shape[2:], kernel, strides, (1,) * rank)
     own = [s * (n - 1) + k - sum(p) for n, s, k, p in zip(x.shape[2:], strides, kernel, pads)]
     sizes = (*x.shape[:2], *own)
+    check_size(sizes)
     flat = npx.scatter_nd(x.reshape((-1,)), mnp.reshape(indices, (1, -1)), shape=(math.prod(sizes),))
     y = flat.reshape(sizes)
     if shape is None:
@@ -233,6 +245,7 @@ def column_to_image(call: Call, x: Any, image: Any, block: Any) -> Any:
     strides, dilations = spatial(call, "strides", rank), spatial(call, "dilations", rank)
     pads = pads_of(call, sizes, kernel, strides, dilations)
     full = [n + a + b for n, (a, b) in zip(sizes, pads)]
+    check_size((*x.shape[:2], *full))
     spots = _numpy_windows(np.arange(math.prod(full)).reshape(1, 1, *full), kernel, strides, dilations)[0, 0]
     index = np.moveaxis(spots.reshape(x.shape[2], -1), 0, 1).reshape(1, -1)
     channels = x.shape[1] // math.prod(kernel)
