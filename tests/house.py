@@ -80,9 +80,9 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.__main__": "hybridc.tools.compile_network",
         "hybridc.stubs": "hybridc hybridc.nd hybridc.symbol",
         "hybridc": "hybridc.*",
-        "hybridc.connect": "hybridc.compile.stages hybridc.contrib.onnx hybridc.image hybridc.library hybridc.nd.on_device hybridc.np "
-        "hybridc.npx hybridc.symbol "
-        "hybridc.symbol.infer hybridc.symbol.recorded hybridc.runtime.devices.choose",
+        "hybridc.connect": "hybridc.compile.stages hybridc.contrib.onnx hybridc.image hybridc.library "
+        "hybridc.nd.on_device hybridc.np hybridc.npx hybridc.symbol hybridc.symbol.infer "
+        "hybridc.symbol.recorded hybridc.runtime.devices.choose",
     },
     "a rank: the process beside it does without the package, and is there in a few milliseconds": {
         "hybridc.launch.rank_process": "hybridc.launch.rank_program",

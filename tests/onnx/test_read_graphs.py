@@ -72,7 +72,9 @@ def test_a_loop_while_a_condition_holds(hybridize):
 
 @pytest.mark.parametrize("hybridize", [False, True])
 def test_a_scan_is_one_loop(hybridize):
-    body = graph([helper.make_node("Add", ["s", "r"], ["t"]), helper.make_node("Identity", ["t"], ["u"])], ["s", "r"], ["t", "u"])
+    body = graph(
+        [helper.make_node("Add", ["s", "r"], ["t"]), helper.make_node("Identity", ["t"], ["u"])], ["s", "r"], ["t", "u"]
+    )
     nodes = [helper.make_node("Scan", ["start", "x"], ["last", "y"], body=body, num_scan_inputs=1)]
     built = model(nodes, {"x": ("float32", [4, 3])}, ["last", "y"], {"start": np.zeros(3, "float32")})
     last, sums = results(built, X, hybridize=hybridize)
@@ -109,7 +111,11 @@ def test_recurrent_layers_in_both_directions(kind, gates, hybridize):
 
 
 def test_a_loop_that_is_too_long_to_compile_says_so():
-    body = graph([helper.make_node("Add", ["s", "s"], ["t"]), helper.make_node("Identity", ["c"], ["d"])], ["i", "c", "s"], ["d", "t"])
+    body = graph(
+        [helper.make_node("Add", ["s", "s"], ["t"]), helper.make_node("Identity", ["c"], ["d"])],
+        ["i", "c", "s"],
+        ["d", "t"],
+    )
     nodes = [helper.make_node("Loop", ["n", "", "x"], ["y"], body=body)]
     built = model(nodes, {"x": ("float32", [2])}, ["y"], {"n": np.array(5000)})
     with pytest.raises(mx.MXNetError, match="more than 256 steps is not compiled"):

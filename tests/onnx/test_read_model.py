@@ -78,7 +78,7 @@ def test_what_follows_from_values_is_an_error_when_compiled():
     built = model([helper.make_node("NonZero", ["x"], ["y"])], {"x": ("float32", [4])}, ["y"])
     x = np.array([0, 1, 0, 2], "float32")
     assert results(built, x)[0].tolist() == [[1, 3]]
-    with pytest.raises(mx.errors.OnnxUnsupportedError, match="NonZero.* must be known when the graph is compiled"):
+    with pytest.raises(mx.errors.OnnxUnsupportedError, match=r"NonZero.* must be known when the graph is compiled"):
         results(built, x, hybridize=True)
 
 

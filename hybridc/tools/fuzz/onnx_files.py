@@ -34,7 +34,9 @@ def _array(random: Random, *shape: int) -> Any:
     return np.array([random.uniform(-1, 1) for _ in range(math.prod(shape))], np.float32).reshape(shape)
 
 
-def _model(nodes: list[Any], shape: list[int], initializers: dict[str, Any], functions: list[Any] | None = None) -> bytes:
+def _model(
+    nodes: list[Any], shape: list[int], initializers: dict[str, Any], functions: list[Any] | None = None
+) -> bytes:
     """A model from x to y."""
     infos = [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)]
     tensors = [numpy_helper.from_array(value, name) for name, value in initializers.items()]
@@ -58,7 +60,9 @@ def _convolution(random: Random) -> bytes:
         helper.make_node(random.choice(("MaxPool", "AveragePool")), ["h"], ["p"], kernel_shape=[2, 2]),
         helper.make_node("BatchNormalization", ["p", "s", "s", "s", "v"], ["y"]),
     ]
-    return _model(nodes, [1, 2, 5, 5], {"w": _array(random, 3, 2, 3, 3), "s": _array(random, 3), "v": np.ones(3, np.float32)})
+    return _model(
+        nodes, [1, 2, 5, 5], {"w": _array(random, 3, 2, 3, 3), "s": _array(random, 3), "v": np.ones(3, np.float32)}
+    )
 
 
 def _sizes(random: Random) -> bytes:
@@ -76,7 +80,10 @@ def _sizes(random: Random) -> bytes:
 
 def _graph(name: str, nodes: list[Any], inputs: list[str], outputs: list[str]) -> GraphProto:
     return helper.make_graph(
-        nodes, name, [helper.make_empty_tensor_value_info(n) for n in inputs], [helper.make_empty_tensor_value_info(n) for n in outputs]
+        nodes,
+        name,
+        [helper.make_empty_tensor_value_info(n) for n in inputs],
+        [helper.make_empty_tensor_value_info(n) for n in outputs],
     )
 
 
@@ -96,7 +103,10 @@ def _graphs(random: Random) -> bytes:
 def _function(random: Random) -> bytes:
     body = [helper.make_node("Mul", ["a", "a"], ["b"]), helper.make_node("Elu", ["b"], ["c"])]
     function = helper.make_function("own", "Twice", ["a"], ["c"], body, [helper.make_opsetid("", 21)])
-    nodes = [helper.make_node("Twice", ["x"], ["h"], domain="own"), helper.make_node("LSTM", ["h", "w", "r"], ["y"], hidden_size=2)]
+    nodes = [
+        helper.make_node("Twice", ["x"], ["h"], domain="own"),
+        helper.make_node("LSTM", ["h", "w", "r"], ["y"], hidden_size=2),
+    ]
     return _model(nodes, [2, 1, 3], {"w": _array(random, 1, 8, 3), "r": _array(random, 1, 8, 2)}, [function])
 
 

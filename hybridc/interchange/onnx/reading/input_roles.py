@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
-from hybridc.interchange.onnx.reading.check_model import all_nodes
+from hybridc.interchange.onnx.reading.check_model import all_nodes, graphs_of
 from hybridc.interchange.onnx.reading.model_graph import ModelFunction, ModelNode, OnnxModel
 from hybridc.interchange.onnx.reading.rules import rule_of
 
@@ -44,17 +44,19 @@ class InputRoles:
         known = self._reached(list(all_nodes(function.nodes)))
         return {i for i, name in enumerate(function.inputs) if name in known}
 
-    def _reached(self, nodes: Iterable[ModelNode]) -> set[str]:
+    def _reached(self, nodes: Sequence[ModelNode]) -> set[str]:
         """The names that numbers are computed from."""
-        producers = {name: node for node in nodes for name in node.outputs if name}
+        sources: dict[str, Sequence[str]] = {}
+        for node in nodes:
+            needs = () if (node.domain, node.op) in _OF_SHAPES else node.inputs
+            inner = [x.name for graph in graphs_of(node) for x in graph.outputs]
+            sources |= dict.fromkeys((name for name in node.outputs if name), (*needs, *inner))
+            sources |= {x.name: node.inputs for graph in graphs_of(node) for x in graph.inputs}
         waiting = [node.inputs[i] for node in nodes for i in self._positions(node)[0] if i < len(node.inputs)]
         reached: set[str] = set()
         while waiting:
             name = waiting.pop()
-            if not name or name in reached:
-                continue
-            reached.add(name)
-            node = producers.get(name)
-            if node is not None and (node.domain, node.op) not in _OF_SHAPES:
-                waiting += node.inputs
+            if name and name not in reached:
+                reached.add(name)
+                waiting += sources.get(name, ())
         return reached

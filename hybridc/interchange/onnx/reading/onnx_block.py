@@ -21,7 +21,7 @@ from hybridc.ground.state import STATE
 from hybridc.interchange.onnx.reading import operators as operators
 from hybridc.interchange.onnx.reading.input_roles import InputRoles
 from hybridc.interchange.onnx.reading.model_graph import OnnxModel, TensorInfo
-from hybridc.interchange.onnx.reading.values import has_dtype, lifted, lowered
+from hybridc.interchange.onnx.reading.values import WIDER, has_dtype, lifted, lowered, widened
 from hybridc.interchange.onnx.reading.walk import Walk
 from hybridc.trace.traced import TracedSymbol
 from hybridc.util import np_array, np_shape
@@ -103,13 +103,17 @@ class OnnxBlock(HybridBlock):
         return [*args, *(named.get(name) for name in names[len(args) :])]
 
     def _called(self, values: list[Any]) -> Any:
-        """The results for arrays; of a hybridized block, values that sizes follow from are fields, which are guarded."""
+        """The results for arrays; of a hybridized block, values that sizes follow from are fields, with guards."""
         if not self.is_active:
             return super().__call__(*values)
         fixed = [self._is_fixed(i, x) for i, x in enumerate(values)]
         self._fixed = tuple(_packed(x) if is_fixed else None for x, is_fixed in zip(values, fixed))
-        arrays = [None if is_fixed else lifted(x) for x, is_fixed in zip(values, fixed)]
-        return self.forward(*arrays) if all(fixed) else super().__call__(*arrays)
+        arrays = [None if is_fixed or x is None else _widened(x) for x, is_fixed in zip(values, fixed)]
+        results = self.forward(*arrays) if all(fixed) else super().__call__(*arrays)
+        alone = not isinstance(results, list)
+        outputs = zip([results] if alone else results, self._model.graph.outputs, strict=True)
+        narrowed = [y.astype(x.dtype) if x.dtype in WIDER and isinstance(y, NDArray) else y for y, x in outputs]
+        return narrowed[0] if alone else narrowed
 
     def _is_fixed(self, index: int, value: Any) -> bool:
         if value is None:
@@ -142,6 +146,11 @@ def _array(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_array(x) for x in value]
     return value.as_np_ndarray() if type(value) is NDArray else lifted(value)
+
+
+def _widened(value: Any) -> Any:
+    """An argument of a compiled graph: integers of dtypes that are not compiled are in wider ones."""
+    return [_widened(x) for x in value] if isinstance(value, list) else widened(value)
 
 
 def _is_short(x: TensorInfo) -> bool:

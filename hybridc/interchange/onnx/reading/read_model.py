@@ -221,14 +221,12 @@ def _check_against_schema(node: ModelNode, where: str) -> None:
     schema = schema_of(node)
     if schema is None:
         known = node.domain in {s.domain for s in defs.get_all_schemas()}
-        raise OnnxUnsupportedError(
-            f"{where}: "
-            + (
-                f"operator set {node.version} of the domain {node.domain!r} has no operator {node.op!r}"
-                if known
-                else f"hybridc has no operator {node.op!r} of the domain {node.domain!r}; make it a function of the model"
-            )
+        reason = (
+            f"operator set {node.version} of the domain {node.domain!r} has no operator {node.op!r}"
+            if known
+            else f"no operators of the domain {node.domain!r} are here; make {node.op!r} a function of the model"
         )
+        raise OnnxUnsupportedError(f"{where}: {reason}")
     for what, count, low, high in (
         ("inputs", len(node.inputs), schema.min_input, schema.max_input),
         ("outputs", len(node.outputs), schema.min_output, schema.max_output),

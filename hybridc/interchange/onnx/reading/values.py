@@ -54,10 +54,22 @@ def numbers(value: Any, what: str) -> Any:
     return value.asnumpy() if isinstance(value, NDArray) else value
 
 
+# Integers that are not compiled, and the dtypes in which a graph computes with them.
+WIDER = {np.dtype(a): np.dtype(b) for a, b in (("int16", "int32"), ("uint16", "int32"), ("uint32", "int64"))}
+
+
+def widened(value: Any) -> Any:
+    """Integers that are not compiled in a dtype that is, and has them all."""
+    return value.astype(WIDER[np.dtype(value.dtype)]) if np.dtype(value.dtype) in WIDER else value
+
+
 def lifted(value: Any) -> Any:
-    """A value as an array of ``mx.np``, if it is a NumPy array of a dtype that hybridc has; others are as they are."""
+    """A value as an array of ``mx.np``, if it is a NumPy array of a dtype that hybridc has; others are as they are.
+
+    While a graph is traced it is of a dtype that is compiled.
+    """
     if isinstance(value, np.ndarray | np.generic):
-        value = np.asarray(value)
+        value = np.asarray(value) if STATE.trace is None else widened(np.asarray(value))
         return ndarray(np.ascontiguousarray(value).reshape(value.shape)) if has_dtype(value) else value
     return value
 

@@ -12,9 +12,10 @@ import ml_dtypes
 import numpy as np
 from onnx import TensorProto
 
+from hybridc import np as mnp
 from hybridc.interchange.onnx.reading.rules import Call, onnx_op
 from hybridc.interchange.onnx.reading.tensor_values import dtype_of_element, element_of
-from hybridc.interchange.onnx.reading.values import has_dtype, is_known, lifted, numbers
+from hybridc.interchange.onnx.reading.values import WIDER, has_dtype, is_known, is_traced, lifted, numbers
 
 # Floats that saturate, unless the node says otherwise.
 _EIGHT_BITS = frozenset(
@@ -48,7 +49,15 @@ def cast_to(x: Any, element: int, saturates: bool = True, rounds: str = "up") ->
         )
     if dtype.kind == "b":
         return x != 0
+    if dtype in WIDER and is_traced(x):
+        return _wrapped(x, dtype)
     return lifted(x).astype(dtype)
+
+
+def _wrapped(x: Any, dtype: np.dtype[Any]) -> Any:
+    """The low bits of integers as numbers of a dtype that is not compiled, in the wider one."""
+    wide, low, count = WIDER[dtype], int(np.iinfo(dtype).min), 1 << 8 * dtype.itemsize
+    return (mnp.mod(x.astype("int64") - low, count) + low).astype(wide)
 
 
 def _cast_numbers(x: Any, element: int, saturates: bool, rounds: str) -> Any:
