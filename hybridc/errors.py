@@ -196,6 +196,28 @@ class CompiledFileError(MXNetError):
     """
 
 
+class OnnxFileError(MXNetError, ValueError):
+    """An ONNX model cannot be read or run: its file is damaged, or contradicts itself or the standard.
+
+    ``hybridc.onnx.load("notes.txt")`` raises it. The text names the file, the node and its operator, and what is wrong
+    there; nothing of the file is used. ``onnx.checker.check_model`` often says more.
+    """
+
+
+class OnnxUnsupportedError(OnnxFileError, UnsupportedError):
+    """An ONNX model uses an operator, dtype or feature that hybridc does not have, or not in compiled graphs.
+
+    A graph whose sizes follow from values, as NonZero's, raises it after ``hybridize()``: leave it unhybridized.
+    """
+
+
+class MissingPackageError(MXNetError, ImportError):
+    """A package that an extra of hybridc brings is not installed, as ``onnx`` for ``hybridc.onnx.load``.
+
+    The text says how to install it: ``pip install 'hybridc[onnx]'``.
+    """
+
+
 class MissingFolderError(FileWriteError, FileNotFoundError):
     """A file is to be written into a folder that does not exist, as by ``trainer.save_states("/nosuch/a")``."""
 

@@ -38,7 +38,7 @@ LAYERS: tuple[tuple[str, str], ...] = (
     ("front end: training", "initializer lr_scheduler misc optimizer metric callback monitor kvstore engine log rtc"),
     ("front end: data", "recordio io image"),
     ("front end: networks", "gluon module model executor_manager rnn contrib"),
-    ("front end: interchange", "interchange onnx"),
+    ("front end: interchange", "interchange onnx contrib.onnx"),
     ("front end: several machines", "distributed horovod"),
     ("tools", "tools test_utils connect"),
     ("names of the package", "aliases"),
@@ -80,9 +80,9 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.__main__": "hybridc.tools.compile_network",
         "hybridc.stubs": "hybridc hybridc.nd hybridc.symbol",
         "hybridc": "hybridc.*",
-        "hybridc.connect": "hybridc.compile.stages hybridc.image hybridc.library hybridc.nd.on_device hybridc.np "
-        "hybridc.npx hybridc.symbol "
-        "hybridc.symbol.infer hybridc.symbol.recorded hybridc.runtime.devices.choose",
+        "hybridc.connect": "hybridc.compile.stages hybridc.contrib.onnx hybridc.image hybridc.library "
+        "hybridc.nd.on_device hybridc.np hybridc.npx hybridc.symbol hybridc.symbol.infer "
+        "hybridc.symbol.recorded hybridc.runtime.devices.choose",
     },
     "a rank: the process beside it does without the package, and is there in a few milliseconds": {
         "hybridc.launch.rank_process": "hybridc.launch.rank_program",
@@ -113,12 +113,14 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.image.codec": "PIL.Image cv2",
         "hybridc.image.detection": "PIL.* cv2",
         "hybridc.lower.llvm.codegen.llvm_c": "llvmlite llvmlite.utils",
+        "hybridc.onnx": "hybridc.interchange.onnx.* hybridc.onnx.backend",
         "hybridc.runtime.devices.nvidia.compiled": "triton.*",
         "hybridc.runtime.devices.nvidia.cupy_gpu": "cupy",
         "hybridc.runtime.devices.nvidia.torch_gpu": "torch",
         "hybridc.runtime.native.native_library": "numpy._core._multiarray_umath",
         "hybridc.runtime.triton_interpreter": "triton.*",
         "hybridc.runtime.triton_kernel": "triton triton.language",
+        "hybridc.tools.fuzz.damaged_files": "hybridc.tools.fuzz.onnx_files",
         "hybridc.tools.triton_report": "triton",
         "hybridc.visualization": "graphviz",
     },
@@ -262,8 +264,9 @@ def _named(known: Mapping[str, Path], source: str, tree: ast.AST) -> Iterator[Im
 
 def layer(module: str) -> int:
     """The number of a module's layer."""
-    first = module.split(".")[1] if "." in module else ""
-    return next(i for i, (_, names) in enumerate(LAYERS) if first in (names.split() or [""]))
+    parts = module.split(".")[1:] or [""]
+    of_name = {name: i for i, (_, names) in enumerate(LAYERS) for name in names.split() or [""]}
+    return of_name.get(".".join(parts[:2]), of_name.get(parts[0], len(LAYERS)))
 
 
 def upwards(found: list[Import]) -> list[Import]:

@@ -77,7 +77,7 @@ def _exported(
         )
     composed = _composed(block, *latest)
     trace = latest[0]
-    symbol, captured = _of_trace(block, trace) if composed is None else (composed, {})
+    symbol, captured = of_trace(block, trace) if composed is None else (composed, {})
     values = {**{p.name: p for p in block.collect_params().values()}, **captured}
     arguments = {name: _value(values[name]) for name in symbol.list_arguments() if name in values}
     states = {name: _value(values[name]) for name in symbol.list_auxiliary_states() if name in values}
@@ -133,7 +133,7 @@ def _latest(block: Any) -> tuple[Trace, Any] | None:
 def _symbol(block: Any, trace: Trace, structure: Any) -> tuple[ComposedSymbol, dict[str, NDArray]]:
     """The symbol of a trace, and the arrays from outside that it uses."""
     symbol = _composed(block, trace, structure)
-    return _of_trace(block, trace) if symbol is None else (symbol, {})
+    return of_trace(block, trace) if symbol is None else (symbol, {})
 
 
 def _partitioned(
@@ -186,11 +186,16 @@ def _composed(block: Any, trace: Trace, structure: Any) -> ComposedSymbol | None
     return ComposedSymbol([entry for x in results for entry in x.entries])
 
 
-def _of_trace(block: Any, trace: Trace) -> tuple[ComposedSymbol, dict[str, NDArray]]:
-    """The graph of a trace, and the arrays from outside that it uses, which become parameters."""
+def of_trace(
+    block: Any, trace: Trace, inputs: Sequence[str] | None = None
+) -> tuple[ComposedSymbol, dict[str, NDArray]]:
+    """The graph of a trace, and the arrays from outside that it uses, which become parameters.
+
+    ``inputs`` are the names of its inputs, where these are not MXNet's.
+    """
     entries: dict[int, Entry] = {}
     captured: dict[str, NDArray] = {}
-    names = iter(_inputs(trace.roles.count("data")))
+    names = iter(_inputs(trace.roles.count("data")) if inputs is None else inputs)
     for leaf, role, source in zip(trace.leaves, trace.roles, trace.sources, strict=True):
         if role == "parameter":
             entries[id(leaf)] = source.var().entries[0]

@@ -25,7 +25,7 @@ _FAMILIES = [
     (r"tvmop|api", "MXNet's second interface to C", "; its functions are those of mx.nd"),
     (r"notebook", "charts of training in notebooks", "; mx.callback has what is called after each batch and epoch"),
     (r"quantized_rnn", "this quantized operator", "; RNN on real numbers is here"),
-    (r"import_model|import_to_gluon|get_model_metadata|export_model|onnx2mx|mx2onnx|import_model_|export_model_",
+    (r"export_model|mx2onnx|export_model_|get_operator_support",
      "files of ONNX", "; export() of a block writes MXNet's files, SymbolBlock.imports reads them"),
     (r"getnnz|edge_id|dgl_\w+|SparseEmbedding", "sparse storage", "; use dense arrays, and Embedding"),
     (r"imdecode|imresize", "this operator", "; mx.image has functions of this name"),

@@ -43,6 +43,8 @@ class Hooks:
     npx: Callable[[], Any]
     #: The module of images, :mod:`hybridc.image`.
     images: Callable[[], Any]
+    #: The module of MXNet's importer of ONNX files, :mod:`hybridc.contrib.onnx`.
+    onnx: Callable[[], Any]
     #: The module of the tape, :mod:`hybridc.autograd`.
     autograd: Callable[[], Any]
     #: ``symbol_of_tape(x)`` is the symbol of what autograd recorded for an array.

@@ -27,6 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--networks", action="store_true", help="check random Gluon networks instead of programs")
     parser.add_argument("--numpy", action="store_true", help="check random programs of mx.np against NumPy")
     parser.add_argument("--files", action="store_true", help="read damaged files, and caches, instead of programs")
+    parser.add_argument("--onnx", action="store_true", help="read damaged ONNX files, instead of programs")
     parser.add_argument("--peers", action="store_true", help="attack the servers of ranks, instead of programs")
     given = parser.parse_args(arguments)
     targets = given.target or ["llvm", "numpy"]
@@ -36,6 +37,10 @@ def main(arguments: list[str] | None = None) -> int:
     seconds = 60.0 if given.seconds is None and given.count is None else given.seconds
     if given.files:
         return files(given.seed, targets, given.count, seconds)
+    if given.onnx:
+        number, failed = fuzz_files(given.seed, targets[0], count=given.count, seconds=seconds, kinds=("onnx",))
+        print(f"{number} ONNX files: {failed} failures")
+        return int(failed > 0)
     if given.peers:
         rounds, failed = fuzz_peers(given.seed, rounds=given.count, seconds=seconds)
         print(f"{rounds} rounds of hostile peers: {failed} failures")

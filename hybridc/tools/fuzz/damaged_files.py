@@ -62,7 +62,14 @@ LARGEST = 10**6  # elements of a result that is still computed
 
 def made(kind: str, random: Random) -> bytes:
     """A good file of this kind."""
-    return MAKERS[kind](random)
+    return onnx_files().made(random) if kind == "onnx" else MAKERS[kind](random)
+
+
+def onnx_files() -> Any:
+    """The module of ONNX files, which needs the package onnx."""
+    from hybridc.tools.fuzz import onnx_files
+
+    return onnx_files
 
 
 def _arrays(random: Random) -> list[NDArray]:
@@ -126,6 +133,8 @@ def damaged(kind: str, data: bytes, random: Random) -> bytes:
             data = _with_other_value(data, random)
         elif kind == "states" and random.random() < 0.6:
             data = _with_other_member(data, random)
+        elif kind == "onnx" and random.random() < 0.7:
+            data = onnx_files().with_other_field(data, random) or _with_other_bytes(data, random)
         else:
             data = _with_other_bytes(data, random)
     return data
@@ -300,6 +309,7 @@ READERS: dict[str, Callable[[bytes], str | None]] = {
     "symbol": _read_symbol,
     "states": _read_states,
     "program": _read_program,
+    "onnx": lambda data: onnx_files().run(data),
 }
 
 
@@ -310,6 +320,7 @@ def source(kind: str, data: bytes) -> str:
     calls = {
         "params": "mx.nd.load_frombuffer(data)",
         "symbol": "mx.sym.load_json(data.decode())",
+        "onnx": "mx.onnx.load(data)",
         "states": 'mx.optimizer.get_updater(mx.optimizer.create("sgd")).set_states(data)',
     }
     text = repr(data) if kind == "symbol" else f"base64.b64decode({base64.b64encode(data).decode()!r})"

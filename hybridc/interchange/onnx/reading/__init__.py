@@ -1,0 +1,1 @@
+"""ONNX files read as blocks: the file becomes data, and a walk over its nodes applies one rule for each."""

@@ -1,0 +1,187 @@
+"""OnnxBlock: an ONNX model as a layer, which is traced, compiled and trained like any other."""
+
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownParameterType=false
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from hybridc.array.dispatch import is_symbol
+from hybridc.array.ndarray import NDArray
+from hybridc.array.numpy_array import ndarray
+from hybridc.dtypes import TYPES, is_float
+from hybridc.errors import OnnxFileError
+from hybridc.gluon.hybrid_block import HybridBlock
+from hybridc.gluon.parameter import Parameter, ParameterDict
+from hybridc.ground.state import STATE
+from hybridc.interchange.onnx.reading import operators as operators
+from hybridc.interchange.onnx.reading.input_roles import InputRoles
+from hybridc.interchange.onnx.reading.model_graph import OnnxModel, TensorInfo
+from hybridc.interchange.onnx.reading.values import WIDER, has_dtype, lifted, lowered, widened
+from hybridc.interchange.onnx.reading.walk import Walk
+from hybridc.trace.traced import TracedSymbol
+from hybridc.util import np_array, np_shape
+
+#: Elements of an input whose values are part of a graph: sizes, axes, indices of slices.
+MOST_VALUES = 1024
+
+# Initializers of these dtypes train.
+_FLOATS = frozenset(dtype for dtype in TYPES if is_float(dtype) and dtype.itemsize > 1)
+
+
+class OnnxBlock(HybridBlock):
+    """The outputs of an ONNX model as a function of its inputs, in the order of ``input_names``.
+
+    Float initializers are parameters with gradients; those that sizes follow from, and integers, are constants. Inputs
+    from which sizes follow are part of a compiled graph: each new value is compiled.
+    """
+
+    def __init__(self, model: OnnxModel, ctx: Any = None) -> None:
+        super().__init__(prefix="", params=None)
+        self._params = ParameterDict("")
+        roles = InputRoles(model)
+        self._inputs = model.free_inputs()
+        self._values_of = tuple(i for i, x in enumerate(self._inputs) if x.name in roles.known and _is_short(x))
+        self._fixed: tuple[Any, ...] = ()
+        trained = {n: x for n, x in model.parameters.items() if n in roles.trained and x.dtype in _FLOATS and x.size}
+        for name, value in trained.items():
+            self._reg_params[name] = self._parameter(name, value, name in roles.states, ctx)
+        self._model = model.without(trained)  # whose values the parameters have now
+
+    def _parameter(self, name: str, value: Any, is_state: bool, ctx: Any) -> Parameter:
+        made = self._params.get(
+            name, shape=value.shape, dtype=value.dtype.type, grad_req="null" if is_state else "write"
+        )
+        with np_shape():
+            made.load_init(ndarray(np.asarray(value)), ctx)
+        return made
+
+    @property
+    def input_names(self) -> list[str]:
+        """The names of the inputs, in the order of a call."""
+        return [x.name for x in self._inputs]
+
+    @property
+    def declared_inputs(self) -> tuple[TensorInfo, ...]:
+        """What the file says of the inputs."""
+        return self._inputs
+
+    @property
+    def output_names(self) -> list[str]:
+        """The names of the outputs, in the order of the result."""
+        return [x.name for x in self._model.graph.outputs]
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """The outputs for inputs in their order, or by their names: one, or a list.
+
+        Inputs are arrays of ``mx.np`` or NumPy, and so are the results of ``mx.np``; of ``mx.nd`` arrays they are of
+        ``mx.nd``.
+        """
+        values = self._ordered(args, named)
+        if STATE.trace is not None or any(is_symbol(x) for x in values):
+            return super().__call__(*values)
+        legacy = any(type(x) is NDArray for x in values)
+        values = [_array(x) for x in values]
+        with np_shape(), np_array():
+            results = self._called(values)
+        return _as_legacy(results) if legacy else results
+
+    def _ordered(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
+        names = self.input_names
+        unknown = [name for name in named if name not in names[len(args) :]]
+        missing = [x.name for x in self._inputs[len(args) :] if x.name not in named and x.kind != "optional"]
+        if len(args) > len(names) or unknown or missing:
+            wrong = f"no input {unknown[0]!r}" if unknown else f"the input {missing[0]!r} is missing" if missing else ""
+            raise OnnxFileError(
+                f"the model takes {len(names)} inputs ({', '.join(names)}), got {len(args) + len(named)}"
+                + (f": {wrong}" if wrong else "")
+            )
+        return [*args, *(named.get(name) for name in names[len(args) :])]
+
+    def _called(self, values: list[Any]) -> Any:
+        """The results for arrays; of a hybridized block, values that sizes follow from are fields, with guards."""
+        if not self.is_active:
+            return super().__call__(*values)
+        fixed = [self._is_fixed(i, x) for i, x in enumerate(values)]
+        self._fixed = tuple(_packed(x) if is_fixed else None for x, is_fixed in zip(values, fixed))
+        arrays = [None if is_fixed or x is None else _widened(x) for x, is_fixed in zip(values, fixed)]
+        results = self.forward(*arrays) if all(fixed) else super().__call__(*arrays)
+        alone = not isinstance(results, list)
+        outputs = zip([results] if alone else results, self._model.graph.outputs, strict=True)
+        narrowed = [y.astype(x.dtype) if x.dtype in WIDER and isinstance(y, NDArray) else y for y, x in outputs]
+        return narrowed[0] if alone else narrowed
+
+    def _is_fixed(self, index: int, value: Any) -> bool:
+        if value is None:
+            return False
+        if isinstance(value, np.ndarray) and not has_dtype(value):
+            return True
+        return index in self._values_of and hasattr(value, "size") and value.size <= MOST_VALUES
+
+    def forward(self, *args: Any, **_: Any) -> Any:
+        """The outputs: one, or a list."""
+        fixed = self._fixed or (None,) * len(args)
+        inputs = [x if f is None or x is not None else _unpacked(f) for x, f in zip(args, fixed, strict=True)]
+        legacy = any(is_legacy(x) for x in inputs)
+        values: dict[str, Any] = dict(self._model.parameters)
+        with np_shape(), np_array():
+            values |= {name: parameter.data() for name, parameter in self._reg_params.items()}
+            values |= {x.name: _as_np(v) for x, v in zip(self._inputs, inputs, strict=True)}
+            walk = Walk(self._model, values)
+            walk.run(self._model.graph.nodes)
+            results = [lifted(walk.value(x.name)) for x in self._model.graph.outputs]
+        results = _as_legacy(results) if legacy else results
+        return results[0] if len(results) == 1 else results
+
+
+# --- values of calls --------------------------------------------------------------------------------------------------
+
+
+def _array(value: Any) -> Any:
+    """An argument of a call as an array of ``mx.np``, where hybridc has its dtype."""
+    if isinstance(value, list | tuple):
+        return [_array(x) for x in value]
+    return value.as_np_ndarray() if type(value) is NDArray else lifted(value)
+
+
+def _widened(value: Any) -> Any:
+    """An argument of a compiled graph: integers of dtypes that are not compiled are in wider ones."""
+    return [_widened(x) for x in value] if isinstance(value, list) else widened(value)
+
+
+def _is_short(x: TensorInfo) -> bool:
+    """Whether an input can be sizes or indices: it has at most one axis, as far as the file says."""
+    return x.kind == "tensor" and (x.sizes is None or len(x.sizes) <= 1)
+
+
+def _packed(value: Any) -> Any:
+    """A value as a field of the block, which compares by its elements."""
+    array = np.asarray(lowered(value))
+    return str(array.dtype), array.shape, tuple(array.ravel().tolist())
+
+
+def _unpacked(field: Any) -> Any:
+    dtype, shape, elements = field
+    return np.array(elements, dtype).reshape(shape)
+
+
+def _as_np(value: Any) -> Any:
+    """An input as an array of ``mx.np``; NumPy's of dtypes that hybridc lacks as they are."""
+    if isinstance(value, list | tuple):
+        return [_as_np(x) for x in value]
+    return value.as_np_ndarray() if isinstance(value, NDArray) or is_symbol(value) else value
+
+
+def is_legacy(value: Any) -> bool:
+    """Whether a value is an array of ``mx.nd``, or a symbol that stands for one."""
+    return type(value) is NDArray or type(value) is TracedSymbol
+
+
+def _as_legacy(results: Any) -> Any:
+    if isinstance(results, list | tuple):
+        return [_as_legacy(x) for x in results]
+    return results.as_nd_ndarray() if hasattr(results, "as_nd_ndarray") else results

@@ -1,0 +1,41 @@
+"""The rules for ONNX's operators, by family; importing the package registers all."""
+
+from hybridc.interchange.onnx.reading.operators import (
+    casts,
+    elements,
+    graphs,
+    image_grids,
+    indexing,
+    layers,
+    moves,
+    quantization,
+    reductions,
+    resizing,
+    sampling,
+    sequences,
+    sorting,
+    spectra,
+    steps,
+    texts,
+    windows,
+)
+
+__all__ = [
+    "casts",
+    "elements",
+    "graphs",
+    "image_grids",
+    "indexing",
+    "layers",
+    "moves",
+    "quantization",
+    "reductions",
+    "resizing",
+    "sampling",
+    "sequences",
+    "sorting",
+    "spectra",
+    "steps",
+    "texts",
+    "windows",
+]

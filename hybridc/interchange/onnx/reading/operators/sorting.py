@@ -1,0 +1,95 @@
+"""Operators that sort, and those whose results' sizes follow from values: these compute on NumPy arrays."""
+
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownParameterType=false
+# Inputs are arrays or symbols.
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hybridc import np as mnp
+from hybridc.interchange.onnx.reading.rules import Call, onnx_op
+
+
+@onnx_op("TopK", known=(1,))
+def top_k(call: Call, x: Any, k: Any = None) -> Any:
+    """The largest or smallest elements along an axis, and where they are."""
+    count = call["k"] if k is None else int(k.reshape(()))
+    axis = call["axis"] % len(x.shape)
+    if not 0 <= count <= x.shape[axis]:
+        raise call.refuse(f"{count} elements of an axis of {x.shape[axis]}")
+    is_largest = call["largest"] is None or bool(call["largest"])
+    order = mnp.argsort(mnp.flip(x, axis), axis=axis, kind="stable") if is_largest else mnp.argsort(x, axis=axis)
+    if is_largest:  # backwards, so that of equal elements the first is the first
+        order = x.shape[axis] - 1 - mnp.flip(order, axis)
+    first = order[(slice(None),) * axis + (slice(0, count),)].astype("int64")
+    return mnp.take_along_axis(x, first, axis), first
+
+
+@onnx_op("NonZero", host=True)
+def nonzero(_: Call, x: Any) -> Any:
+    return np.array(np.nonzero(np.atleast_1d(x)), np.int64).reshape(max(x.ndim, 1), -1)
+
+
+@onnx_op("Unique", host=True)
+def unique(call: Call, x: Any) -> Any:
+    """The different elements, or parts along an axis: sorted, or in their order."""
+    axis = call["axis"]
+    values, first, inverse, counts = np.unique(x, True, True, True, axis=axis)
+    inverse = inverse.ravel()
+    if not call["sorted"]:
+        order = np.argsort(first)
+        values = np.take(values, order, axis=axis or 0)
+        first, counts, inverse = first[order], counts[order], np.argsort(order)[inverse]
+    return values, *(a.astype(np.int64) for a in (first, inverse, counts))
+
+
+@onnx_op("Compress", known=(1,))
+def compress(call: Call, x: Any, condition: Any) -> Any:
+    """The parts along an axis where a condition holds."""
+    axis = call["axis"]
+    x = mnp.reshape(x, (-1,)) if axis is None else x
+    places = np.nonzero(condition)[0]
+    return mnp.take(x, mnp.array(places, dtype="int64"), axis=0 if axis is None else axis)
+
+
+@onnx_op("NonMaxSuppression", host=True)
+def non_max_suppression(
+    call: Call, boxes: Any, scores: Any, most: Any = None, overlap: Any = None, threshold: Any = None
+) -> Any:
+    """The boxes of the highest scores of each class that do not overlap with those of a higher score."""
+    limit = 0 if most is None else int(most.reshape(()))
+    allowed = 0.0 if overlap is None else float(overlap.reshape(()))
+    chosen: list[tuple[int, int, int]] = []
+    for batch, of_classes in enumerate(scores):
+        corners = _corners(boxes[batch], bool(call["center_point_box"]))
+        for label, of_boxes in enumerate(of_classes):
+            order = [i for i in np.argsort(-of_boxes, kind="stable") if threshold is None or of_boxes[i] > threshold]
+            kept: list[int] = []
+            for i in order:
+                if len(kept) >= limit:
+                    break
+                if all(_overlap(corners[i], corners[j]) <= allowed for j in kept):
+                    kept.append(int(i))
+            chosen += [(batch, label, i) for i in kept]
+    return np.array(chosen, np.int64).reshape(-1, 3)
+
+
+def _corners(boxes: Any, is_centered: bool) -> Any:
+    """Boxes as two corners, the smaller coordinates first."""
+    first, second = boxes[:, :2], boxes[:, 2:]
+    if is_centered:
+        first, second = first - second / 2, first + second / 2
+    return np.concatenate([np.minimum(first, second), np.maximum(first, second)], 1)
+
+
+def _overlap(a: Any, b: Any) -> float:
+    """The area that two boxes share, by that which they cover."""
+    sides = np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2])
+    if (sides <= 0).any():
+        return 0.0
+    shared = float(np.prod(sides))
+    return shared / (float(np.prod(a[2:] - a[:2])) + float(np.prod(b[2:] - b[:2])) - shared)

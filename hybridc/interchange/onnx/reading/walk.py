@@ -1,0 +1,216 @@
+"""The walk over a model's nodes: each is computed by its rule, or by the body that a function or the standard gives."""
+
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownParameterType=false
+# Messages of protobuf have fields that type checkers do not see.
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import defs, helper
+from onnx.numpy_helper import from_array
+
+from hybridc.errors import MXNetError, OnnxFileError, OnnxUnsupportedError
+from hybridc.interchange.onnx.reading.model_graph import ModelFunction, ModelGraph, ModelNode, OnnxModel
+from hybridc.interchange.onnx.reading.read_model import schema_of, standard_function
+from hybridc.interchange.onnx.reading.rules import Call, OnnxRule, bound, rule_of
+from hybridc.interchange.onnx.reading.tensor_values import element_of
+from hybridc.interchange.onnx.reading.values import at_once, has_dtype, is_known, lifted, lowered, numbers
+
+# What Python raises where a rule meets arguments that do not fit together.
+_MISFITS = (
+    ValueError,
+    TypeError,
+    IndexError,
+    KeyError,
+    ArithmeticError,
+    AttributeError,
+    MemoryError,
+    NotImplementedError,
+)
+
+
+class Walk:
+    """One run through a graph or a function: the values by name, and those around it.
+
+    ``attributes`` are those that the caller of a function decided.
+    """
+
+    def __init__(
+        self,
+        model: OnnxModel,
+        values: dict[str, Any],
+        outer: Walk | None = None,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.model = model
+        self.values = values
+        self.outer = outer
+        self.attributes: Mapping[str, Any] = attributes or {}
+
+    def run(self, nodes: Sequence[ModelNode]) -> None:
+        """Compute the values of nodes."""
+        for node in nodes:
+            inputs = [self.value(name) if name else None for name in node.inputs]
+            for name, value in zip(node.outputs, self.results(node, inputs), strict=False):
+                if name:
+                    self.values[name] = value
+
+    def value(self, name: str) -> Any:
+        """A value of this graph, or of one around it."""
+        walk: Walk | None = self
+        while walk is not None:
+            if name in walk.values:
+                return walk.values[name]
+            walk = walk.outer
+        raise OnnxFileError(f"no node, input or initializer gives {name!r}")
+
+    def graph(self, graph: ModelGraph, inputs: list[Any]) -> list[Any]:
+        """The results of a graph inside a node, which sees the values of this one."""
+        if len(inputs) > len(graph.inputs):
+            raise OnnxFileError(f"the graph {graph.name!r} has {len(graph.inputs)} inputs, and gets {len(inputs)}")
+        values = {**graph.initializers, **dict(zip((x.name for x in graph.inputs), inputs, strict=False))}
+        walk = Walk(self.model, values, self, self.attributes)
+        walk.run(graph.nodes)
+        return [walk.value(x.name) for x in graph.outputs]
+
+    def results(self, node: ModelNode, inputs: list[Any]) -> Sequence[Any]:
+        """The results of a node; an error names it."""
+        try:
+            return self._results(node, inputs)
+        except OnnxFileError as error:
+            if "the node " in str(error):
+                raise
+            raise error.restated(f"{node}: {error}") from error
+        except MXNetError as error:
+            if "the node " in str(error):
+                raise
+            raise error.restated(f"{error} (in {node} of the ONNX model)") from error
+        except _MISFITS as error:
+            reason = f": {error}" if isinstance(error, ValueError | ArithmeticError | MemoryError) else ""
+            given = ", ".join(map(_described, inputs)) or "nothing"
+            raise OnnxFileError(f"{node} cannot be computed of {given} with its attributes{reason}") from error
+
+    def _results(self, node: ModelNode, inputs: list[Any]) -> Sequence[Any]:
+        attributes = bound(node.attributes, self.attributes)
+        function = self.model.functions.get((node.domain, node.op, node.overload))
+        if function is not None:
+            return self._called(function, attributes, inputs)
+        rule, defaults = rule_of(node), _defaults(node.domain, node.op, node.version)
+        if rule is None:
+            body = _body(node, attributes, inputs, self.model.opsets)
+            return self._called(body, {**defaults, **attributes}, inputs)
+        call = Call(node, attributes, defaults, self)
+        results = _applied(rule, call, inputs)
+        return results if isinstance(results, tuple) else (results,)
+
+    def _called(self, function: ModelFunction, attributes: Mapping[str, Any], inputs: list[Any]) -> list[Any]:
+        if len(inputs) > len(function.inputs):
+            raise OnnxFileError(
+                f"the function {function.name!r} has {len(function.inputs)} inputs, and gets {len(inputs)}"
+            )
+        values: dict[str, Any] = dict.fromkeys(function.inputs)
+        walk = Walk(self.model, values | dict(zip(function.inputs, inputs)), None, {**function.defaults, **attributes})
+        walk.run(function.nodes)
+        return [walk.values.get(name) for name in function.outputs]
+
+
+def _applied(rule: OnnxRule, call: Call, inputs: list[Any]) -> Any:
+    """What a rule gives; known values of known ones."""
+    if rule.raw:
+        return rule.apply(call, *inputs)
+    title = call.node.title
+    if rule.host or any(isinstance(x, np.ndarray) and not has_dtype(x) for x in inputs):
+        if not rule.host:
+            dtypes = ", ".join(sorted({str(x.dtype) for x in inputs if isinstance(x, np.ndarray) and not has_dtype(x)}))
+            raise OnnxUnsupportedError(f"{title} of arrays of the dtype {dtypes}, which hybridc does not compute in")
+        with at_once():
+            return rule.apply(call, *(numbers(x, f"input {i} of {title}") for i, x in enumerate(inputs)))
+    arguments = [numbers(x, f"input {i} of {title}") if i in rule.known else lifted(x) for i, x in enumerate(inputs)]
+    if rule.pure and is_known(inputs):
+        with at_once():
+            return lowered(rule.apply(call, *arguments))
+    return rule.apply(call, *arguments)
+
+
+@functools.lru_cache(maxsize=1024)
+def _defaults(domain: str, op: str, version: int) -> Mapping[str, Any]:
+    """The standard's defaults of an operator's attributes."""
+    try:
+        schema = defs.get_schema(op, version, domain)
+    except (defs.SchemaError, RuntimeError):
+        return {}
+    found = {name: a.default_value for name, a in schema.attributes.items() if a.default_value.type}
+    return {name: _plain(helper.get_attribute_value(value)) for name, value in found.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode()
+    return tuple(map(_plain, value)) if isinstance(value, list) else value
+
+
+def _body(
+    node: ModelNode, attributes: Mapping[str, Any], inputs: list[Any], opsets: Mapping[str, int]
+) -> ModelFunction:
+    """The body that the standard gives for an operator, which may depend on its inputs' dtypes."""
+    schema: Any = schema_of(node)
+    if schema is not None and schema.has_function:
+        return _plain_body(node.op, node.domain, node.version, opsets.get("", node.version))
+    if schema is not None and schema.has_context_dependent_function:
+        types = tuple(map(_type_of, inputs))
+        proto = helper.make_node(
+            node.op, _unique(node.inputs), list(node.outputs), domain=node.domain, **_as_protos(attributes)
+        )
+        version = max(
+            (v for v in schema.context_dependent_function_opset_versions if v <= opsets.get("", 1)), default=0
+        )
+        return standard_function(_bodies(node, schema, version, proto.SerializeToString(), types), opsets)
+    raise OnnxUnsupportedError(f"hybridc has no rule for {node.title} of operator set {node.version}")
+
+
+def _as_protos(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes as ONNX's helper takes them."""
+    values = {
+        name: onnx.GraphProto.FromString(v.proto) if isinstance(v, ModelGraph) else v for name, v in attributes.items()
+    }
+    return {name: from_array(v) if isinstance(v, np.ndarray) else v for name, v in values.items()}
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    """Names of inputs, which a body that depends on them tells apart."""
+    return [f"{name}.{i}" if name in names[:i] and name else name for i, name in enumerate(names)]
+
+
+def _bodies(node: ModelNode, schema: Any, version: int, proto: bytes, types: Sequence[bytes]) -> Any:
+    text = schema.get_context_dependent_function_with_opset_version(version, proto, list(types))
+    if not text:
+        raise OnnxUnsupportedError(f"the standard has no body for {node.title} with these inputs")
+    return onnx.FunctionProto.FromString(text)
+
+
+@functools.lru_cache(maxsize=1024)
+def _plain_body(op: str, domain: str, version: int, opset: int) -> ModelFunction:
+    schema: Any = defs.get_schema(op, version, domain)
+    versions = [v for v in schema.function_opset_versions if v <= opset] or schema.function_opset_versions[:1]
+    text = schema.get_function_with_opset_version(max(versions))
+    return standard_function(onnx.FunctionProto.FromString(text), {"": opset})
+
+
+def _described(value: Any) -> str:
+    """A value's dtype and shape."""
+    if value is None or isinstance(value, list):
+        return "no array" if value is None else f"a sequence of {len(value)}"
+    return f"{np.dtype(value.dtype)}{list(value.shape)}"
+
+
+def _type_of(value: Any) -> bytes:
+    """A value's type, as a message."""
+    if value is None or isinstance(value, list):
+        return onnx.TypeProto().SerializeToString()
+    return helper.make_tensor_type_proto(element_of(value.dtype), list(value.shape)).SerializeToString()

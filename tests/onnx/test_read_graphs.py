@@ -1,0 +1,122 @@
+"""Graphs inside nodes, functions of models, recurrent layers: eagerly and compiled, against NumPy and ONNX Runtime."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import helper
+
+import hybridc as mx
+from tests.onnx.onnx_models import graph, model, results
+
+X = np.random.RandomState(0).randn(4, 3).astype("float32")
+
+
+def by_runtime(built, **inputs):
+    """The results of ONNX Runtime."""
+    session = onnxruntime.InferenceSession(built.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, inputs)
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_condition_that_follows_from_values(hybridize, sign):
+    branches = {
+        "then_branch": graph([helper.make_node("Mul", ["x", "x"], ["a"])], [], ["a"]),
+        "else_branch": graph([helper.make_node("Neg", ["x"], ["a"])], [], ["a"]),
+    }
+    nodes = [
+        helper.make_node("ReduceSum", ["x"], ["t"], keepdims=0),
+        helper.make_node("Greater", ["t", "zero"], ["c"]),
+        helper.make_node("If", ["c"], ["y"], **branches),
+    ]
+    built = model(nodes, {"x": ("float32", [4, 3])}, ["y"], {"zero": np.float32(0)})
+    x = sign * np.abs(X)
+    np.testing.assert_allclose(results(built, x, hybridize=hybridize)[0], x * x if sign > 0 else -x, rtol=1e-6)
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_a_loop_of_known_steps_stacks_its_results(hybridize):
+    body = graph(
+        [
+            helper.make_node("Add", ["s", "x"], ["t"]),  # x is captured
+            helper.make_node("Identity", ["c"], ["d"]),
+            helper.make_node("Mul", ["t", "t"], ["q"]),
+        ],
+        ["i", "c", "s"],
+        ["d", "t", "q"],
+    )
+    nodes = [helper.make_node("Loop", ["n", "", "x"], ["last", "all"], body=body)]
+    built = model(nodes, {"x": ("float32", [4, 3])}, ["last", "all"], {"n": np.array(3)})
+    last, squares = results(built, X, hybridize=hybridize)
+    np.testing.assert_allclose(last, 4 * X, rtol=1e-6)
+    np.testing.assert_allclose(squares, np.stack([(k * X) ** 2 for k in (2, 3, 4)]), rtol=1e-5)
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_a_loop_while_a_condition_holds(hybridize):
+    body = graph(
+        [
+            helper.make_node("Add", ["s", "s"], ["t"]),
+            helper.make_node("ReduceSum", ["t"], ["sum"], keepdims=0),
+            helper.make_node("Less", ["sum", "limit"], ["d"]),
+        ],
+        ["i", "c", "s"],
+        ["d", "t"],
+    )
+    nodes = [helper.make_node("Loop", ["n", "", "x"], ["y"], body=body)]
+    built = model(nodes, {"x": ("float32", [2])}, ["y"], {"n": np.array(20), "limit": np.float32(100)})
+    np.testing.assert_array_equal(results(built, np.ones(2, "float32"), hybridize=hybridize)[0], [64, 64])
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_a_scan_is_one_loop(hybridize):
+    body = graph(
+        [helper.make_node("Add", ["s", "r"], ["t"]), helper.make_node("Identity", ["t"], ["u"])], ["s", "r"], ["t", "u"]
+    )
+    nodes = [helper.make_node("Scan", ["start", "x"], ["last", "y"], body=body, num_scan_inputs=1)]
+    built = model(nodes, {"x": ("float32", [4, 3])}, ["last", "y"], {"start": np.zeros(3, "float32")})
+    last, sums = results(built, X, hybridize=hybridize)
+    np.testing.assert_allclose(sums, np.cumsum(X, 0), rtol=1e-5)
+    np.testing.assert_allclose(last, X.sum(0), rtol=1e-5)
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_a_function_of_the_model_with_an_attribute_that_its_call_decides(hybridize):
+    elu = helper.make_node("Elu", ["a"], ["b"])
+    elu.attribute.add(name="alpha", ref_attr_name="slope", type=1)
+    function = helper.make_function("own", "Soft", ["a"], ["b"], [elu], [helper.make_opsetid("", 21)], ["slope"])
+    nodes = [helper.make_node("Soft", ["x"], ["y"], domain="own", slope=2.0)]
+    built = model(nodes, {"x": ("float32", [4, 3])}, ["y"], functions=[function])
+    want = np.where(X > 0, X, 2 * np.expm1(X))
+    np.testing.assert_allclose(results(built, X, hybridize=hybridize)[0], want, rtol=1e-5)
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+@pytest.mark.parametrize(("kind", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+def test_recurrent_layers_in_both_directions(kind, gates, hybridize):
+    random = np.random.RandomState(3)
+    weights = {
+        "w": random.randn(2, gates * 5, 3).astype("float32"),
+        "r": random.randn(2, gates * 5, 5).astype("float32"),
+        "b": random.randn(2, gates * 10).astype("float32"),
+        "lengths": np.array([4, 2], "int32"),
+    }
+    nodes = [helper.make_node(kind, ["x", *weights], ["y", "h"], hidden_size=5, direction="bidirectional")]
+    built = model(nodes, {"x": ("float32", [4, 2, 3])}, ["y", "h"], weights, opset=14)
+    x = random.randn(4, 2, 3).astype("float32")
+    for have, want in zip(results(built, x, hybridize=hybridize), by_runtime(built, x=x), strict=True):
+        np.testing.assert_allclose(have, want, rtol=1e-4, atol=1e-5)
+
+
+def test_a_loop_that_is_too_long_to_compile_says_so():
+    body = graph(
+        [helper.make_node("Add", ["s", "s"], ["t"]), helper.make_node("Identity", ["c"], ["d"])],
+        ["i", "c", "s"],
+        ["d", "t"],
+    )
+    nodes = [helper.make_node("Loop", ["n", "", "x"], ["y"], body=body)]
+    built = model(nodes, {"x": ("float32", [2])}, ["y"], {"n": np.array(5000)})
+    with pytest.raises(mx.MXNetError, match="more than 256 steps is not compiled"):
+        results(built, np.ones(2, "float32"), hybridize=True)

@@ -1,0 +1,140 @@
+"""ONNX models as blocks: called, compiled at each size, trained, and in the forms of MXNet's importer."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper
+
+import hybridc as mx
+from tests.onnx.onnx_models import mlp, model, results
+
+X = np.random.RandomState(1).randn(5, 3).astype("float32")
+
+
+def by_numpy(weights, x=X):
+    """What the network of two layers gives."""
+    hidden = np.maximum(x.astype("float64") @ weights["w1"] + weights["b1"], 0)
+    return hidden @ weights["w2"].T + weights["b2"]
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_a_file_is_a_block_with_named_inputs(tmp_path, hybridize):
+    built, weights = mlp()
+    onnx.save(built, tmp_path / "mlp.onnx")
+    net = mx.onnx.load(tmp_path / "mlp.onnx")
+    assert (net.input_names, net.output_names) == (["x"], ["y"])
+    if hybridize:
+        net.hybridize()
+    for y in (net(mx.np.array(X)), net(x=mx.np.array(X)), net(X)):
+        assert type(y) is mx.np.ndarray
+        np.testing.assert_allclose(y.asnumpy(), by_numpy(weights), rtol=1e-5)
+    legacy = net(mx.nd.array(X))
+    assert type(legacy) is mx.nd.NDArray
+    np.testing.assert_allclose(legacy.asnumpy(), by_numpy(weights), rtol=1e-5)
+
+
+def test_results_are_those_of_onnx_runtime():
+    built, _ = mlp()
+    session = onnxruntime.InferenceSession(built.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(results(built, X, hybridize=True)[0], session.run(None, {"x": X})[0], rtol=1e-5)
+
+
+def shapes_model():
+    """Reshape to a shape that is computed from the data's."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "zero"], ["n"]),
+        helper.make_node("Concat", ["n", "rest"], ["shape"], axis=0),
+        helper.make_node("Reshape", ["x", "shape"], ["y"]),
+    ]
+    return model(nodes, {"x": ("float32", ["N", 2, 3])}, ["y"], {"zero": np.array([0]), "rest": np.array([-1])})
+
+
+def test_sizes_fold_while_a_graph_is_traced():
+    net = mx.onnx.load(shapes_model())
+    net.hybridize()
+    for n in (4, 2, 4):
+        x = np.random.RandomState(n).randn(n, 2, 3).astype("float32")
+        np.testing.assert_array_equal(net(mx.np.array(x)).asnumpy(), x.reshape(n, -1))
+    assert "shape_array" not in str(net.trace(mx.np.array(x)))
+
+
+def test_an_input_of_sizes_is_part_of_a_compiled_graph():
+    built = model([helper.make_node("Reshape", ["x", "s"], ["y"])], {"x": ("float32", [6]), "s": ("int64", [2])}, ["y"])
+    net = mx.onnx.load(built)
+    net.hybridize()
+    x = np.arange(6, dtype="float32")
+    for shape in ((2, 3), (3, 2), (2, 3)):
+        assert net(mx.np.array(x), np.array(shape)).shape == shape
+
+
+def test_what_follows_from_values_is_an_error_when_compiled():
+    built = model([helper.make_node("NonZero", ["x"], ["y"])], {"x": ("float32", [4])}, ["y"])
+    x = np.array([0, 1, 0, 2], "float32")
+    assert results(built, x)[0].tolist() == [[1, 3]]
+    with pytest.raises(mx.errors.OnnxUnsupportedError, match=r"NonZero.* must be known when the graph is compiled"):
+        results(built, x, hybridize=True)
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_float_initializers_train(hybridize):
+    built, weights = mlp()
+    net = mx.contrib.onnx.import_to_gluon(built, mx.cpu())
+    if hybridize:
+        net.hybridize()
+    assert sorted(net.collect_params()) == ["b1", "b2", "w1", "w2"]
+    with mx.autograd.record():
+        loss = (net(mx.np.array(X)) ** 2).sum()
+    loss.backward()
+    y = by_numpy(weights)
+    hidden = np.maximum(X.astype("float64") @ weights["w1"] + weights["b1"], 0)
+    np.testing.assert_allclose(net.collect_params()["w2"].grad().asnumpy(), (2 * y).T @ hidden, rtol=1e-4)
+    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1e-3})
+    trainer.step(1)
+    assert float((net(mx.np.array(X)) ** 2).sum()) < float(loss)
+
+
+def test_running_statistics_have_no_gradient():
+    nodes = [helper.make_node("BatchNormalization", ["x", "s", "b", "m", "v"], ["y"])]
+    ones = np.ones(2, "float32")
+    net = mx.onnx.load(model(nodes, {"x": ("float32", ["N", 2])}, ["y"], {"s": ones, "b": ones, "m": ones, "v": ones}))
+    requests = {name: p.grad_req for name, p in net.collect_params().items()}
+    assert requests == {"s": "write", "b": "write", "m": "null", "v": "null"}
+
+
+def test_a_symbol_with_its_arrays(tmp_path):
+    built, weights = mlp(batch=5)
+    onnx.save(built, tmp_path / "mlp.onnx")
+    symbol, arguments, states = mx.contrib.onnx.import_model(str(tmp_path / "mlp.onnx"))
+    assert set(symbol.list_arguments()) == {"x", *weights}
+    assert set(arguments) == set(weights)
+    assert not states
+    found = symbol.eval(x=mx.nd.array(X), **arguments)[0].asnumpy()
+    np.testing.assert_allclose(found, by_numpy(weights), rtol=1e-5)
+    metadata = mx.contrib.onnx.get_model_metadata(str(tmp_path / "mlp.onnx"))
+    assert metadata == {"input_tensor_data": [("x", (5, 3), 1)], "output_tensor_data": [("y", ())]}
+    assert mx.contrib.onnx.onnx2mx.import_onnx.GraphProto().get_graph_metadata(built.graph) == metadata
+
+
+def test_the_names_of_mxnet():
+    from hybridc.contrib.onnx.onnx2mx import import_model, import_to_gluon
+
+    assert mx.contrib.onnx.import_model is import_model.import_model is mx.contrib.onnx.import_model_
+    assert mx.contrib.onnx.import_to_gluon is import_to_gluon.import_to_gluon
+
+
+def test_the_core_does_not_import_onnx():
+    code = "import sys, hybridc as mx; mx.contrib.onnx; mx.onnx; sys.exit('onnx' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_without_the_package_the_error_names_the_extra():
+    code = "import sys\nsys.modules['onnx'] = None\nimport hybridc as mx\nmx.onnx.load('a.onnx')"
+    found = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert "MissingPackageError: hybridc.onnx.load needs the package onnx: pip install 'hybridc[onnx]'" in found.stderr
