@@ -78,7 +78,8 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.compile.warm_start": "hybridc.runtime.device_executable",
     },
     "namespaces, when they are first used": {
-        "hybridc.__main__": "hybridc.tools.compile_network",
+        "hybridc.__main__": "hybridc.tools.*",
+        "hybridc.tools.convert_files": "hybridc.onnx",
         "hybridc.stubs": "hybridc hybridc.nd hybridc.symbol",
         "hybridc": "hybridc.*",
         "hybridc.connect": "hybridc.compile.stages hybridc.image hybridc.library hybridc.nd.on_device hybridc.np "
