@@ -34,7 +34,7 @@ from hybridc.array_files.contents import (
 from hybridc.dtypes import TYPES, kind_of
 from hybridc.errors import MXNetError
 
-METADATA = "__metadata__"
+_METADATA = "__metadata__"
 _OWN_CODES = {"bool": "BOOL", "bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3"}
 _CODES = {t.dtype: _OWN_CODES.get(t.name, f"{kind_of(t.dtype).upper()}{t.bits}") for t in TYPES.values()}
 _DTYPES = {code: dtype for dtype, code in _CODES.items()}
@@ -44,7 +44,9 @@ _LONGEST_HEADER = 100_000_000  # bytes of JSON, as in the library of the format'
 
 def write(file: BinaryIO, contents: ArrayFile) -> None:
     """Write arrays by name: the header in their order, then the elements of the widest dtypes, so that all align."""
-    header: dict[str, Any] = {METADATA: dict(contents.metadata)} if contents.metadata else {}
+    if any(x.name == _METADATA for x in contents.arrays):
+        raise MXNetError(f"save: {_METADATA!r} cannot be a name in safetensors, where it is that of texts")
+    header: dict[str, Any] = {_METADATA: dict(contents.metadata)} if contents.metadata else {}
     header |= {x.name: {} for x in contents.arrays}
     end = 0
     stored = sorted(contents.arrays, key=lambda x: -x.dtype.itemsize)
@@ -62,9 +64,9 @@ def scan(file: BinaryIO, where: str) -> ArrayFile:
     """The arrays of a file, in the order of its header; their memory is the file's where it can be mapped."""
     size = file.seek(0, io.SEEK_END)
     header, start = _header(file, size, where)
-    metadata = header.pop(METADATA, {})
+    metadata = header.pop(_METADATA, {})
     if not _is_dict(metadata) or not all(isinstance(text, str) for text in metadata.values()):
-        raise damaged(where, f"{METADATA} must be texts by name, got {_brief(metadata)}")
+        raise damaged(where, f"{_METADATA} must be texts by name, got {_brief(metadata)}")
     arrays: list[StoredArray] = []
     extents: list[tuple[int, int, str]] = []
     memory = _mapped(file)

@@ -1,13 +1,13 @@
 """``python -m hybridc convert``: arrays in a file of another format, under other names or in another dtype.
 
     python -m hybridc convert net-0003.params net.safetensors --dtype float16
-    python -m hybridc convert model.safetensors net.params --rename 'fc(\\d+)\\.(.*)=\\1.\\2' --rename '.*num_batches.*='
+    python -m hybridc convert model.safetensors net.params --rename 'fc(\\d)\\.(.*)=\\1.\\2' --rename '.*num_batches.*='
     python -m hybridc convert model.safetensors.index.json --list
     python -m hybridc convert net-0003.params net.onnx --shapes data:1,3,224,224
     python -m hybridc convert model.onnx net-symbol.json
 
 The ending of the second file is its format: ``.safetensors``, ``.npz``, ``.onnx``, or any other name for MXNet's. Large
-files are converted one array at a time. Networks become ``.onnx`` from ``net-symbol.json`` beside their parameters;
+files are converted one array at a time; metadata stay where the format has them. Networks become ``.onnx`` from ``net-symbol.json`` beside their parameters;
 from ``.onnx`` they become ``net-symbol.json`` and ``net-0000.params``, or arrays alone.
 """
 
@@ -106,16 +106,18 @@ def _stored(name: str, array: NDArray) -> StoredArray:
 
 def _changed(contents: ArrayFile, options: Namespace) -> ArrayFile:
     """The arrays as they are asked for: their names, their dtypes, and texts beside them."""
-    metadata = {**contents.metadata, **dict(_split(text, "--metadata", "KEY=TEXT") for text in options.metadata)}
+    written = formats.for_writing(options.target or options.source)
+    metadata = dict(contents.metadata) if written.holds_metadata or options.target is None else {}
+    metadata |= (_split(text, "--metadata", "KEY=TEXT") for text in options.metadata)
     named = contents.is_named
-    if named or options.rename or (options.target and not formats.for_writing(options.target).holds_lists):
+    if named or options.rename or not written.holds_lists:
         rules = [_split(text, "--rename", "OLD=NEW") for text in options.rename]
         names = [x.name if named else f"arr_{i}" for i, x in enumerate(contents.arrays)]
         arrays = renamed(dict(zip(names, contents.arrays, strict=True)), _renaming(rules), options.source)
         contents = ArrayFile([StoredArray(n, x.shape, x.dtype, x.read) for n, x in arrays.items()], True, metadata)
     if options.dtype is None:
         return ArrayFile(contents.arrays, contents.is_named, metadata)
-    dtype = next((d for d, t in TYPES.items() if t.name == options.dtype), None)
+    dtype = next((d for d, t in TYPES.items() if t.name == options.dtype and is_float(d)), None)
     if dtype is None:
         raise AttributeValueError(
             f"--dtype {options.dtype}: expected one of {', '.join(t.name for t in TYPES.values())}"
@@ -168,7 +170,11 @@ def _listing(contents: ArrayFile) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [f"{n:{widths[0]}}  {d:{widths[1]}}  {s:{widths[2]}}  {b:>{widths[3]}}" for n, d, s, b in rows]
     texts = [f"{key}: {text}" for key, text in contents.metadata.items()]
-    return [*lines, *texts, f"{len(rows)} arrays, {_size(_total(contents))}"]
+    return [*lines, *texts, _sum(contents)]
+
+
+def _sum(contents: ArrayFile) -> str:
+    return f"{len(contents.arrays)} array{'s' * (len(contents.arrays) != 1)}, {_size(_total(contents))}"
 
 
 def _total(contents: ArrayFile) -> int:
@@ -190,7 +196,7 @@ def _write(target: str, contents: ArrayFile, shard_size: str | None) -> str:
     else:
         _write_shards(target, watched, _bytes(shard_size))
     shown.end()
-    return f"{target}: {len(arrays)} arrays, {_size(_total(contents))}, in {formats.for_writing(target).title}"
+    return f"{target}: {_sum(contents)}, in {formats.for_writing(target).title}"
 
 
 class _Progress:
