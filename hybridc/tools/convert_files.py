@@ -7,8 +7,9 @@
     python -m hybridc convert model.onnx net-symbol.json
 
 The ending of the second file is its format: ``.safetensors``, ``.npz``, ``.onnx``, or any other name for MXNet's. Large
-files are converted one array at a time; metadata stay where the format has them. Networks become ``.onnx`` from ``net-symbol.json`` beside their parameters;
-from ``.onnx`` they become ``net-symbol.json`` and ``net-0000.params``, or arrays alone.
+files are converted one array at a time; metadata stay where the format has them. Networks become ``.onnx`` from
+``net-symbol.json`` beside their parameters; from ``.onnx`` they become ``net-symbol.json`` and ``net-0000.params``, or
+arrays alone.
 """
 
 from __future__ import annotations
