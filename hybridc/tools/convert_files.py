@@ -107,11 +107,11 @@ def _stored(name: str, array: NDArray) -> StoredArray:
 
 def _changed(contents: ArrayFile, options: Namespace) -> ArrayFile:
     """The arrays as they are asked for: their names, their dtypes, and texts beside them."""
-    written = formats.for_writing(options.target or options.source)
-    metadata = dict(contents.metadata) if written.holds_metadata or options.target is None else {}
+    written = None if options.target is None else formats.for_writing(options.target)
+    metadata = dict(contents.metadata) if written is None or written.holds_metadata else {}
     metadata |= (_split(text, "--metadata", "KEY=TEXT") for text in options.metadata)
     named = contents.is_named
-    if named or options.rename or not written.holds_lists:
+    if named or options.rename or (written is not None and not written.holds_lists):
         rules = [_split(text, "--rename", "OLD=NEW") for text in options.rename]
         names = [x.name if named else f"arr_{i}" for i, x in enumerate(contents.arrays)]
         arrays = renamed(dict(zip(names, contents.arrays, strict=True)), _renaming(rules), options.source)

@@ -123,15 +123,15 @@ def test_mapped_arrays_run_and_train(tmp_path):
 @pytest.mark.parametrize("ending", [".safetensors", ".npz", ".params", "", ".0", ".ndarray", ".bin", ".SafeTensors"])
 def test_every_interface_takes_every_ending(ending, tmp_path):
     name = str(tmp_path / f"a{ending}")
-    net = nn.HybridSequential()
-    net.add(nn.Dense(3, in_units=2), nn.BatchNorm(in_channels=3))
+    net, other = nn.HybridSequential(prefix="net_"), nn.HybridSequential(prefix="other_")
+    for block in (net, other):
+        with block.name_scope():
+            block.add(nn.Dense(3, in_units=2), nn.BatchNorm(in_channels=3))
     net.initialize(mx.init.Uniform(1))
     expected = {key: p.data().asnumpy() for key, p in net._collect_params_with_prefix().items()}
 
     net.save_parameters(name)
     assert_same(mx.nd.load(name), expected)
-    other = nn.HybridSequential()
-    other.add(nn.Dense(3), nn.BatchNorm())
     other.load_parameters(name)
     assert_same({key: p.data() for key, p in other._collect_params_with_prefix().items()}, expected)
 
