@@ -23,7 +23,7 @@ SHAPES = {"matrix": (3, 4), "none": (0, 3), "scalar": (), "odd": (5,), "deep": (
 
 def array(shape, dtype):
     values = np.arange(np.prod(shape, dtype=int)).reshape(shape) % 7
-    return values.astype(getattr(ml_dtypes, dtype, dtype))
+    return np.asarray(values, getattr(ml_dtypes, dtype, dtype))
 
 
 ARRAYS = {f"{dtype}.{name}": array(shape, dtype) for dtype in DTYPES for name, shape in SHAPES.items()}

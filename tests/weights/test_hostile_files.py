@@ -167,7 +167,7 @@ def test_a_changed_byte_is_noticed_by_its_checksum(tmp_path):
 
 
 def claiming(sizes):
-    """An archive of one compressed array, whose directory has an entry for each of these sizes: packed (0: the right one), and not."""
+    """An archive of one array, whose directory has an entry for each of these sizes: packed, 0 if rightly, and not."""
     content = archive(("w.npy", npy(np.zeros(1 << 16, "u1"))), compression=zipfile.ZIP_DEFLATED)
     first, last = content.rindex(b"PK\1\2"), content.rindex(b"PK\5\6")
     entry = content[first:last]

@@ -98,9 +98,7 @@ def test_shapes_that_differ_are_listed(saved):
     net.initialize(mx.init.Zero())
     with pytest.raises(AssertionError, match=r"shape incompatible expected \(5, 3\) vs saved \(5, 4\)") as error:
         net.load_parameters(file, name_map=ours)
-    assert "\n3 of another shape: '0.weight': expected (5, 3) vs saved (5, 4), '2.bias': expected (3,)" in str(
-        error.value
-    )
+    assert "\n3 of another shape: '0.weight': expected (5, 3) vs saved (5, 4), '2.bias': " in str(error.value)
     assert not net[2].bias.data().asnumpy().any()
 
 
