@@ -740,6 +740,7 @@ def load_values(
     dtype_source: str,
 ) -> None:
     """Let parameters take the values that are theirs: all, or none if a shape differs."""
+    # COMPAT(mxnet): there the values before the first that does not fit are loaded.
     for name, wrong in mismatch.shapes.items():
         raise CheckError(
             f"Failed loading Parameter '{params[name].name}' from saved params: shape incompatible {wrong}"
