@@ -147,7 +147,12 @@ def _checked(
 DAMAGED = 8  # files made of each good one
 
 
-def fuzz_files(seed: int, target: str, *, count: int | None = None, seconds: float | None = None) -> tuple[int, int]:
+FILES = (*sorted(MAKERS), "program")
+
+
+def fuzz_files(
+    seed: int, target: str, *, count: int | None = None, seconds: float | None = None, kinds: Sequence[str] = FILES
+) -> tuple[int, int]:
     """Read so many damaged files, or for so long; how many, and how many failures."""
     until = None if seconds is None else time.monotonic() + seconds
     worker = Worker(target)
@@ -156,7 +161,7 @@ def fuzz_files(seed: int, target: str, *, count: int | None = None, seconds: flo
     try:
         while (count is None or number < count) and (until is None or time.monotonic() < until):
             random = Random(f"{seed}-{number}")
-            kind = random.choice((*sorted(MAKERS), "program"))
+            kind = random.choice(kinds)
             good = generated(seed, number).to_json().encode() if kind == "program" else made(kind, random)
             files = [good]
             if kind != "program":
