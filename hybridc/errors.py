@@ -188,6 +188,13 @@ class FileWriteError(MXNetError, OSError):
     """
 
 
+class FileFormatError(UnsupportedError, ValueError):
+    """A file of arrays is of a format that is not read or written here, as ``net.save_parameters("w.pt")``.
+
+    The text names the formats that are, and how arrays get from there to here.
+    """
+
+
 class CompiledFileError(MXNetError):
     """A file of compiled graphs cannot be used here, as by ``SymbolBlock.imports(…, compiled="net-0000.compiled")``.
 

@@ -23,6 +23,7 @@ LAYERS: tuple[tuple[str, str], ...] = (
         "ground attribute context dtypes errors name options random registry",
     ),
     ("communication", "communication"),
+    ("files of arrays", "array_files"),
     ("operators", "dialects"),
     ("arrays", "array autograd"),
     ("traces", "trace"),
@@ -77,7 +78,8 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.compile.warm_start": "hybridc.runtime.device_executable",
     },
     "namespaces, when they are first used": {
-        "hybridc.__main__": "hybridc.tools.compile_network",
+        "hybridc.__main__": "hybridc.tools.*",
+        "hybridc.tools.convert_files": "hybridc.onnx",
         "hybridc.stubs": "hybridc hybridc.nd hybridc.symbol",
         "hybridc": "hybridc.*",
         "hybridc.connect": "hybridc.compile.stages hybridc.contrib.onnx hybridc.image hybridc.library "
@@ -90,6 +92,9 @@ LATE: dict[str, dict[str, str]] = {
     "the cache on the disk: what is only called eagerly does without it, and hashlib, json and tempfile take 15 ms": {
         "hybridc.ground.machine": "hybridc.ground.store",
         "hybridc.options": "tempfile",
+    },
+    "formats of files: what saves and loads MXNet's alone does without them; json, mmap and zipfile take 15 ms": {
+        "hybridc.array_files.formats": "hybridc.array_files.*",
     },
     "images: record files of other things do without them": {
         "hybridc.io.io": "hybridc.image.record_iter hybridc.image.det_record_iter",

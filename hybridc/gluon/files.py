@@ -7,15 +7,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from hybridc.array_files.name_maps import NameMap, renamed
 from hybridc.errors import CheckError, MXNetError
 from hybridc.gluon.export import described_graph
+from hybridc.gluon.parameter import Parameter, load_values, mismatch_of
 from hybridc.gluon.utils import brief
 from hybridc.ground.whole_files import write_whole
 from hybridc.nd import storage
 
 if TYPE_CHECKING:
     from hybridc.gluon.hybrid_block import Block
-    from hybridc.gluon.parameter import Parameter
 
 
 class ModelMismatch(MXNetError, KeyError):
@@ -24,12 +25,14 @@ class ModelMismatch(MXNetError, KeyError):
     __str__ = MXNetError.__str__
 
 
-def save_parameters(params: Mapping[str, Parameter], filename: str, deduplicate: bool) -> None:
+def save_parameters(
+    params: Mapping[str, Parameter], filename: str, deduplicate: bool, metadata: Mapping[str, str] | None
+) -> None:
     """Save parameters under these names; with ``deduplicate`` each parameter once, under its last name."""
     if deduplicate:
         last = {id(param): name for name, param in params.items()}
         params = {name: param for name, param in params.items() if last[id(param)] == name}
-    storage.save(filename, {name: param.reduce() for name, param in params.items()})
+    storage.save(filename, {name: param.reduce() for name, param in params.items()}, metadata)
 
 
 def load_parameters(
@@ -41,29 +44,28 @@ def load_parameters(
     ignore_extra: bool,
     cast_dtype: bool,
     dtype_source: str,
+    name_map: NameMap | None,
 ) -> None:
     """Load parameters by these names, or by the parameters' own ones if no name in the file has a dot."""
-    loaded = storage.load_named(filename)
+    loaded = renamed(storage.load_named(filename), name_map, filename)
     if not loaded and not params:
         return
     if not any("." in name for name in loaded):  # written by ParameterDict.save
-        block.collect_params().load(filename, ctx, allow_missing, ignore_extra, block.prefix, cast_dtype, dtype_source)
+        options = (ctx, allow_missing, ignore_extra, block.prefix, filename, cast_dtype, dtype_source)
+        block.collect_params().load_dict(loaded, *options)
         return
-    present = {id(param) for name, param in params.items() if name in loaded}
-    for name, param in params.items():
-        if not allow_missing and id(param) not in present:  # a shared parameter may be saved under its other name
-            raise CheckError(
-                f"Parameter '{name}' is missing in file '{filename}', which contains parameters: "
-                f"{brief(loaded)}. Set allow_missing=True to ignore missing parameters."
-            )
-    for name, value in loaded.items():
-        if name in params:
-            params[name].load_init(value, ctx, cast_dtype=cast_dtype, dtype_source=dtype_source)
-        elif not ignore_extra:
-            raise ValueError(
-                f"Parameter '{name}' loaded from file '{filename}' is not present in ParameterDict, which "
-                f"contains parameters {brief(params)}. Set ignore_extra=True to ignore. "
-            )
+    mismatch = mismatch_of(params, loaded)
+    if mismatch.missing and not allow_missing:
+        raise CheckError(
+            f"Parameter '{mismatch.missing[0]}' is missing in file '{filename}', which contains parameters: "
+            f"{brief(loaded)}. Set allow_missing=True to ignore missing parameters.{mismatch.report()}"
+        )
+    if mismatch.extra and not ignore_extra:
+        raise ValueError(
+            f"Parameter '{mismatch.extra[0]}' loaded from file '{filename}' is not present in ParameterDict, which "
+            f"contains parameters {brief(params)}. Set ignore_extra=True to ignore. {mismatch.report()}"
+        )
+    load_values(params, loaded, mismatch, ctx, cast_dtype, dtype_source)
 
 
 def save_model(block: Block, prefix: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, cast
 
 from hybridc import autograd, nd, symbol
 from hybridc.array.ndarray import NDArray
+from hybridc.array_files.name_maps import NameMap
 from hybridc.compile.stages import trace_block
 from hybridc.context import CPU, Context, current_context
 from hybridc.errors import (
@@ -250,9 +251,14 @@ class Block(BlockRoot):
 
     # --- files ---------------------------------------------------------------------------------------------
 
-    def save_parameters(self, filename: str, deduplicate: bool = False) -> None:
-        """Save all parameters, named by the path of attributes; shared ones once with ``deduplicate``."""
-        files.save_parameters(self._collect_params_with_prefix(), filename, deduplicate)
+    def save_parameters(
+        self, filename: str, deduplicate: bool = False, metadata: Mapping[str, str] | None = None
+    ) -> None:
+        """Save all parameters, named by the path of attributes; shared ones once with ``deduplicate``.
+
+        The ending chooses the format, and ``metadata`` are texts for ``.safetensors``, as in ``nd.save``.
+        """
+        files.save_parameters(self._collect_params_with_prefix(), filename, deduplicate, metadata)
 
     def load_parameters(
         self,
@@ -262,8 +268,14 @@ class Block(BlockRoot):
         ignore_extra: bool = False,
         cast_dtype: bool = False,
         dtype_source: str = "current",
+        name_map: NameMap | None = None,
     ) -> None:
-        """Load what :meth:`save_parameters` wrote; files of :meth:`ParameterDict.save` are recognised."""
+        """Load what :meth:`save_parameters` wrote; files of :meth:`ParameterDict.save` are recognised.
+
+        The content of the file says whether it is MXNet's, safetensors or ``.npz``. ``name_map`` gives the block's name
+        for a name of the file, or None to leave an array out: a function, or a dict of those that differ. Nothing is
+        loaded if names or shapes do not fit; the error lists all that do not.
+        """
         files.load_parameters(
             self,
             self._collect_params_with_prefix(),
@@ -273,6 +285,7 @@ class Block(BlockRoot):
             ignore_extra,
             cast_dtype,
             dtype_source,
+            name_map,
         )
 
     def save(self, prefix: str) -> None:

@@ -12,6 +12,7 @@ from hybridc import autograd, initializer, nd, random
 from hybridc.array.dispatch import placed
 from hybridc.array.ndarray import NDArray, check_unrecorded
 from hybridc.array.numpy_array import as_default
+from hybridc.array_files.name_maps import NameMap, NameMismatch, renamed
 from hybridc.context import CPU, Context, check_device, current_context
 from hybridc.errors import AttributeValueError, CheckError, DeferredInitializationError, UnsupportedError
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
@@ -397,12 +398,9 @@ class Parameter:
         """Take values that were saved, checking shape and dtype."""
         if cast_dtype and dtype_source not in ("current", "saved"):
             raise CheckError(f"dtype_source must be 'current' or 'saved', got {dtype_source!r}")
+        if wrong := self.shape_mismatch(data.shape):
+            raise CheckError(f"Failed loading Parameter '{self.name}' from saved params: shape incompatible {wrong}")
         if self.shape:
-            if any(n not in (-1, 0, m) for n, m in zip(self.shape, data.shape)):
-                raise CheckError(
-                    f"Failed loading Parameter '{self.name}' from saved params: shape incompatible expected "
-                    f"{self.shape} vs saved {data.shape}"
-                )
             self.shape = tuple(m if n in (-1, 0) else n for n, m in zip(self.shape, data.shape))
         if np.dtype(self.dtype) != np.dtype(data.dtype):
             data = self._load_dtype(data, cast_dtype, dtype_source)
@@ -413,6 +411,13 @@ class Parameter:
         else:
             self._init_impl(data, self._deferred_init[1] if self._deferred_init else _devices(ctx, self.name))
         self._deferred_init = ()
+
+    def shape_mismatch(self, shape: tuple[int, ...]) -> str:
+        """How a shape differs from the parameter's, as far as that is known; empty if it does not."""
+        known = self.shape
+        if not known or (len(known) == len(shape) and all(n in (-1, 0, m) for n, m in zip(known, shape))):
+            return ""
+        return f"expected {known} vs saved {shape}"
 
     def _load_dtype(self, data: NDArray, cast_dtype: bool, dtype_source: str) -> NDArray:
         if not cast_dtype:
@@ -649,7 +654,7 @@ class ParameterDict:
 
     # --- files ---------------------------------------------------------------------------------------------
 
-    def save(self, filename: str, strip_prefix: str = "") -> None:
+    def save(self, filename: str, strip_prefix: str = "", metadata: Mapping[str, str] | None = None) -> None:
         """Save the values under the parameters' names without ``strip_prefix``."""
         named: dict[str, NDArray] = {}
         for param in self.values():
@@ -660,7 +665,7 @@ class ParameterDict:
                     "or were children made outside name_scope()? save_parameters() does not need prefixes"
                 )
             named[param.name[len(strip_prefix) :]] = param.reduce()
-        storage.save(filename, named)
+        storage.save(filename, named, metadata)
 
     def load(
         self,
@@ -671,14 +676,18 @@ class ParameterDict:
         restore_prefix: str = "",
         cast_dtype: bool = False,
         dtype_source: str = "current",
+        name_map: NameMap | None = None,
     ) -> None:
-        """Load values that :meth:`save` wrote; ``restore_prefix`` is put before the names in the file."""
+        """Load values that :meth:`save` wrote; ``restore_prefix`` is put before the names in the file.
+
+        ``name_map`` gives the names for those in the file, as in :meth:`Block.load_parameters`.
+        """
         for name in self.keys():
             if not name.startswith(restore_prefix):
                 raise CheckError(
                     f"restore_prefix is '{restore_prefix}' but Parameters name '{name}' does not start with it"
                 )
-        loaded = storage.load_named(filename)
+        loaded = renamed(storage.load_named(filename), name_map, filename)
         self.load_dict(loaded, ctx, allow_missing, ignore_extra, restore_prefix, filename, cast_dtype, dtype_source)
 
     def load_dict(
@@ -695,22 +704,51 @@ class ParameterDict:
         """Load values from a dict; ``arg:`` and ``aux:`` before the names are dropped."""
         source = f"file: {filename}" if filename else "param_dict"
         named = {restore_prefix + _plain_name(name): value for name, value in param_dict.items()}
-        missing = [name for name in self.keys() if name not in named]
-        if missing and not allow_missing:
+        mismatch = mismatch_of(self._params, named)
+        if mismatch.missing and not allow_missing:
             raise CheckError(
-                f"Parameter '{missing[0][len(restore_prefix) :]}' is missing in {source}, which contains "
+                f"Parameter '{mismatch.missing[0][len(restore_prefix) :]}' is missing in {source}, which contains "
                 f"parameters: {brief(named)}. Please make sure source and target networks have the same "
-                "prefix, or set allow_missing=True"
+                f"prefix, or set allow_missing=True{mismatch.report()}"
             )
-        for name, value in named.items():
-            if name in self._params:
-                self[name].load_init(value, ctx, cast_dtype=cast_dtype, dtype_source=dtype_source)
-            elif not ignore_extra:
-                raise CheckError(
-                    f"Parameter '{name[len(restore_prefix) :]}' loaded from {source} is not present in "
-                    f"ParameterDict, choices are: {brief(self._params)}. Set ignore_extra to True to ignore. "
-                    "Please make sure source and target networks have the same prefix."
-                )
+        if mismatch.extra and not ignore_extra:
+            raise CheckError(
+                f"Parameter '{mismatch.extra[0][len(restore_prefix) :]}' loaded from {source} is not present in "
+                f"ParameterDict, choices are: {brief(self._params)}. Set ignore_extra to True to ignore. "
+                f"Please make sure source and target networks have the same prefix.{mismatch.report()}"
+            )
+        load_values(self._params, named, mismatch, ctx, cast_dtype, dtype_source)
+
+
+def mismatch_of(params: Mapping[str, Parameter], values: Mapping[str, NDArray]) -> NameMismatch:
+    """How names and shapes of saved values differ from those of parameters; one that is shared may have any name."""
+    present = {id(param) for name, param in params.items() if name in values}
+    wrong = {name: params[name].shape_mismatch(value.shape) for name, value in values.items() if name in params}
+    return NameMismatch(
+        [name for name, param in params.items() if id(param) not in present],
+        [name for name in values if name not in params],
+        {name: text for name, text in wrong.items() if text},
+    )
+
+
+def load_values(
+    params: Mapping[str, Parameter],
+    values: Mapping[str, NDArray],
+    mismatch: NameMismatch,
+    ctx: Any,
+    cast_dtype: bool,
+    dtype_source: str,
+) -> None:
+    """Let parameters take the values that are theirs: all, or none if a shape differs."""
+    # COMPAT(mxnet): there the values before the first that does not fit are loaded.
+    for name, wrong in mismatch.shapes.items():
+        raise CheckError(
+            f"Failed loading Parameter '{params[name].name}' from saved params: shape incompatible {wrong}"
+            f"{mismatch.report()}"
+        )
+    for name, value in values.items():
+        if name in params:
+            params[name].load_init(value, ctx, cast_dtype=cast_dtype, dtype_source=dtype_source)
 
 
 def _plain_name(name: str) -> str:

@@ -38,7 +38,7 @@ from hybridc.nd.creation import (
     zeros,
 )
 from hybridc.nd.library_operator import CustomOp
-from hybridc.nd.storage import load, load_frombuffer, save
+from hybridc.nd.storage import load, load_frombuffer, load_metadata, save
 from hybridc.operator import custom as custom  # importing these registers operators, too
 from hybridc.subgraph import subgraph_operator as subgraph_operator
 
@@ -60,6 +60,7 @@ __all__ = [
     "linspace",
     "load",
     "load_frombuffer",
+    "load_metadata",
     "moveaxis",
     "onehot_encode",
     "ones",

@@ -41,6 +41,7 @@ from hybridc.nd.creation import zeros as zeros
 from hybridc.nd.library_operator import CustomOp as CustomOp
 from hybridc.nd.storage import load as load
 from hybridc.nd.storage import load_frombuffer as load_frombuffer
+from hybridc.nd.storage import load_metadata as load_metadata
 from hybridc.nd.storage import save as save
 from hybridc.operator import custom as custom
 from hybridc.subgraph import subgraph_operator as subgraph_operator

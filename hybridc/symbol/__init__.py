@@ -28,7 +28,7 @@ __all__ = ["ComposedSymbol", "Group", "Symbol", "Variable", "load", "load_json",
 symbol = sys.modules[__name__]  # MXNet's file of what is here
 
 # What mx.nd has for arrays only.
-_ARRAYS_ONLY = {"ndarray", "utils", "NDArray", "empty", "from_dlpack", "from_numpy", "load_frombuffer"}
+_ARRAYS_ONLY = {"ndarray", "utils", "NDArray", "empty", "from_dlpack", "from_numpy", "load_frombuffer", "load_metadata"}
 _ARRAYS_ONLY.update(("onehot_encode", "save", "to_dlpack_for_read", "to_dlpack_for_write", "waitall"))
 
 

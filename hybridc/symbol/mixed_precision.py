@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Sequence
 
 from hybridc import name as naming
 from hybridc.array.autocast import Autocast, CastRule
+from hybridc.array_files.mxnet_format import TYPE_FLAGS
 from hybridc.dialects.array.cast import AmpCast, AmpMulticast
 from hybridc.dialects.operator import Operator
 from hybridc.dialects.operator_attribute import DType
 from hybridc.dtypes import FLOAT32
-from hybridc.nd.storage import TYPE_FLAGS
 from hybridc.symbol import graph
 from hybridc.symbol.graph import Entry, SymbolNode
 from hybridc.symbol.node_attributes import declared_dtype

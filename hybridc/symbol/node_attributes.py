@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.array_files.mxnet_format import TYPE_FLAGS
 from hybridc.dialects.interchange import text
 from hybridc.dialects.operator import Operator
 from hybridc.dialects.operator_attribute import DType, Shape, literal
 from hybridc.errors import AttributeValueError, UnsupportedError
 from hybridc.ground.state import STATE
-from hybridc.nd.storage import TYPE_FLAGS
 from hybridc.symbol import graph
 from hybridc.symbol.graph import Entry, SymbolNode
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
+from hybridc.array_files.mxnet_format import TYPE_FLAGS
 from hybridc.dialects.array.joining import Concat
 from hybridc.dialects.array.shape import Flatten
 from hybridc.dialects.math.contraction import FullyConnected
@@ -20,7 +21,6 @@ from hybridc.dialects.operator import Operator
 from hybridc.dialects.quantized import layers
 from hybridc.dialects.quantized.quantize import Dequantize, QuantizeV2, Requantize
 from hybridc.ground.records import dataclass
-from hybridc.nd.storage import TYPE_FLAGS
 from hybridc.symbol import graph
 from hybridc.symbol.graph import Entry, SymbolNode
 

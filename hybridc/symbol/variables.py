@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from hybridc import attribute
+from hybridc.array_files.mxnet_format import TYPE_FLAGS
 from hybridc.errors import DTypeError, UnsupportedError
 from hybridc.ground.location import user_location
-from hybridc.nd.storage import TYPE_FLAGS
 from hybridc.symbol.composed import ComposedSymbol
 from hybridc.symbol.graph import SymbolNode
 from hybridc.symbol.node_attributes import checked

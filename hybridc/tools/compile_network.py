@@ -56,7 +56,7 @@ def _options(arguments: Sequence[str]) -> Namespace:
 def compiled(options: Namespace) -> str:
     """Compile a network; a line that says what was done."""
     prefix = options.model.removesuffix(_SYMBOL)
-    sizes = [dict(map(_shape, each)) for each in options.shapes]
+    sizes = [dict(map(named_shape, each)) for each in options.shapes]
     if len({frozenset(each) for each in sizes}) > 1:
         raise AttributeValueError("each --shapes is one size, the shapes of all inputs; these name different inputs")
     epoch = _latest(prefix) if options.epoch is None else options.epoch
@@ -89,7 +89,7 @@ def _compile_module(
                 module.compile()
 
 
-def _shape(text: str) -> tuple[str, tuple[int, ...]]:
+def named_shape(text: str) -> tuple[str, tuple[int, ...]]:
     """The name and the shape of an input."""
     found = re.fullmatch(r"(.+):(\d+(?:,\d+)*,?)", text)
     if found is None:

@@ -186,7 +186,7 @@ def rows(index, shape=(2, 1)):
 
 WRONG = {
     "its beginning": (
-        b"PK\3\4" + bytes(40),
+        b"\1\2\3\4" + bytes(40),
         "is not a file of arrays in MXNet's format: it does not begin with 1201000000000000",
     ),
     "nothing": (b"", "is not a file of arrays in MXNet's format: it does not begin with 1201000000000000"),

@@ -155,7 +155,7 @@ def test_files_that_are_none_are_refused(tmp_path):
     evil = tmp_path / "evil"
     with zipfile.ZipFile(evil, "w") as archive, archive.open("0.weight.npy", "w") as member:
         np.lib.format.write_array(member, np.array([object], dtype=object)[:0], allow_pickle=True)
-    with pytest.raises(mx.MXNetError, match="is not a file of arrays"):
+    with pytest.raises(mx.MXNetError, match="could run code"):
         net.load_parameters(str(evil))
 
 

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from hybridc.tools.fuzz.hostile_peers import fuzz_peers
-from hybridc.tools.fuzz.main import NETWORKS, NUMPY, PROGRAMS, fuzz, fuzz_cache, fuzz_files
+from hybridc.tools.fuzz.main import FILES, NETWORKS, NUMPY, PROGRAMS, fuzz, fuzz_cache, fuzz_files
 from hybridc.tools.fuzz.networks.random_network import RandomNetwork
 from hybridc.tools.fuzz.numpy_program import NumpyProgram
 from hybridc.tools.fuzz.random_program import RandomProgram
@@ -27,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--networks", action="store_true", help="check random Gluon networks instead of programs")
     parser.add_argument("--numpy", action="store_true", help="check random programs of mx.np against NumPy")
     parser.add_argument("--files", action="store_true", help="read damaged files, and caches, instead of programs")
-    parser.add_argument("--onnx", action="store_true", help="read damaged ONNX files, instead of programs")
+    parser.add_argument("--kind", action="append", choices=FILES, help="with --files: only these, and no caches")
     parser.add_argument("--peers", action="store_true", help="attack the servers of ranks, instead of programs")
     given = parser.parse_args(arguments)
     targets = given.target or ["llvm", "numpy"]
@@ -36,11 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
         return replay(given.replay, targets, kind)
     seconds = 60.0 if given.seconds is None and given.count is None else given.seconds
     if given.files:
-        return files(given.seed, targets, given.count, seconds)
-    if given.onnx:
-        number, failed = fuzz_files(given.seed, targets[0], count=given.count, seconds=seconds, kinds=("onnx",))
-        print(f"{number} ONNX files: {failed} failures")
-        return int(failed > 0)
+        return files(given.seed, targets, given.count, seconds, given.kind)
     if given.peers:
         rounds, failed = fuzz_peers(given.seed, rounds=given.count, seconds=seconds)
         print(f"{rounds} rounds of hostile peers: {failed} failures")
@@ -63,8 +59,12 @@ def main(arguments: list[str] | None = None) -> int:
     return int(bool(report.found))
 
 
-def files(seed: int, targets: list[str], count: int | None, seconds: float | None) -> int:
-    """Read damaged files, and run with damaged caches for a fifth of the time."""
+def files(seed: int, targets: list[str], count: int | None, seconds: float | None, kinds: list[str] | None) -> int:
+    """Read damaged files, and run with damaged caches for a fifth of the time, if no kinds of files are asked for."""
+    if kinds:
+        number, failed = fuzz_files(seed, targets[0], count=count, seconds=seconds, kinds=kinds)
+        print(f"{number} files ({', '.join(kinds)}): {failed} failures")
+        return int(failed > 0)
     part = None if seconds is None else seconds * 0.8
     number, failed = fuzz_files(seed, targets[0], count=count, seconds=part)
     rounds = 1 if seconds is None else max(1, int(seconds / 5 / 20))

@@ -1,9 +1,9 @@
 """Damaged files: what is read from them is right, or a clear error; never another exception, a crash or a hang.
 
-Files of arrays, symbols in JSON, and states of optimizers (npz) are made from random arrays and programs, and changed:
-bytes flipped, cut out, repeated, replaced by extreme numbers; in JSON also values. What can still be read must survive
-being written and read once more. Entries of the cache are changed on the disk between two processes: the second must
-compute what it must.
+Files of arrays (MXNet's, safetensors, npz), symbols in JSON, and states of optimizers are made from random arrays and
+programs, and changed: bytes flipped, cut out, repeated, replaced by extreme numbers; in JSON also values. What can
+still be read must survive being written and read once more. Entries of the cache are changed on the disk between two
+processes: the second must compute what it must.
 """
 
 from __future__ import annotations
@@ -82,10 +82,26 @@ def _arrays(random: Random) -> list[NDArray]:
 
 def _params(random: Random) -> bytes:
     arrays = _arrays(random)
-    named = {f"arg:w{i}": x for i, x in enumerate(arrays)}
+    return _saved({f"arg:w{i}": x for i, x in enumerate(arrays)} if random.random() < 0.5 else arrays, "file")
+
+
+def _safetensors(random: Random) -> bytes:
+    metadata = {"format": "np"} if random.random() < 0.3 else None
+    return _saved(dict(zip("abc", _arrays(random), strict=False)), "file.safetensors", metadata)
+
+
+def _npz(random: Random) -> bytes:
+    arrays = {f"w{i}": x.asnumpy() for i, x in enumerate(_arrays(random))}
+    out = io.BytesIO()
+    save = np.savez_compressed if random.random() < 0.5 else np.savez
+    save(out, allow_pickle=False, **arrays)  # pyright: ignore[reportArgumentType]
+    return out.getvalue()
+
+
+def _saved(arrays: Any, name: str, metadata: dict[str, str] | None = None) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
-        nd.save(Path(folder) / "file", named if random.random() < 0.5 else arrays)
-        return (Path(folder) / "file").read_bytes()
+        nd.save(Path(folder) / name, arrays, metadata)
+        return (Path(folder) / name).read_bytes()
 
 
 def symbol_of(program: RandomProgram) -> Any:
@@ -120,7 +136,13 @@ def _states(random: Random) -> bytes:
     return updater.get_states(dump_optimizer=random.random() < 0.5)
 
 
-MAKERS: dict[str, Callable[[Random], bytes]] = {"params": _params, "symbol": _symbol, "states": _states}
+MAKERS: dict[str, Callable[[Random], bytes]] = {
+    "params": _params,
+    "safetensors": _safetensors,
+    "npz": _npz,
+    "symbol": _symbol,
+    "states": _states,
+}
 
 
 # --- damage ---------------------------------------------------------------------------------------------------
@@ -131,10 +153,12 @@ def damaged(kind: str, data: bytes, random: Random) -> bytes:
     for _ in range(random.choice((1, 1, 1, 2, 4))):
         if kind == "symbol" and random.random() < 0.7:
             data = _with_other_value(data, random)
-        elif kind == "states" and random.random() < 0.6:
+        elif kind in ("states", "npz") and random.random() < 0.6:
             data = _with_other_member(data, random)
         elif kind == "onnx" and random.random() < 0.7:
             data = onnx_files().with_other_field(data, random) or _with_other_bytes(data, random)
+        elif kind == "safetensors" and random.random() < 0.6:
+            data = _with_other_header(data, random)
         else:
             data = _with_other_bytes(data, random)
     return data
@@ -200,6 +224,14 @@ def _with_other_value(data: bytes, random: Random) -> bytes:
     return json.dumps(content).encode()
 
 
+def _with_other_header(data: bytes, random: Random) -> bytes:
+    """A safetensors file whose header says something else; its length is right, or what it was."""
+    end = 8 + int.from_bytes(data[:8], "little")
+    header = _with_other_value(data[8:end], random)
+    length = data[:8] if random.random() < 0.2 else len(header).to_bytes(8, "little")
+    return length + header + data[end:]
+
+
 def _with_other_member(data: bytes, random: Random) -> bytes:
     """An npz in which one array is another one, or JSON inside it says something else."""
     try:
@@ -216,7 +248,7 @@ def _with_other_member(data: bytes, random: Random) -> bytes:
         del members[name]
     else:
         members[name] = random.choice(
-            (np.zeros((2, 1)), np.zeros(0, np.int64), np.array("text"), np.ones((1, 2), "f2"))
+            (np.zeros((2, 1)), np.zeros(0, np.int64), np.array("text"), np.ones((1, 2), "f2"), np.zeros(3, "V2"))
         )
     out = io.BytesIO()
     np.savez(out, allow_pickle=False, **members)  # pyright: ignore[reportArgumentType]
@@ -242,10 +274,27 @@ def read(kind: str, data: bytes) -> tuple[str, str] | None:
 
 
 def _read_params(data: bytes) -> str | None:
-    loaded = nd.load_frombuffer(data)
+    return _read_arrays(data, "file")
+
+
+def _read_safetensors(data: bytes) -> str | None:
+    return _read_arrays(data, "file.safetensors")
+
+
+def _read_npz(data: bytes) -> str | None:
+    return _read_arrays(data, "file.npz")
+
+
+def _read_arrays(data: bytes, name: str) -> str | None:
     with tempfile.TemporaryDirectory() as folder:
-        nd.save(Path(folder) / "file", loaded)
-        again = nd.load(Path(folder) / "file")
+        path = Path(folder) / name
+        path.write_bytes(data)
+        loaded: Any = nd.load(path)
+        if not loaded:
+            return None
+        # Another format may be in the file than its name says; what is in a list has no names.
+        nd.save(path, loaded if hasattr(loaded, "values") else {f"w{i}": x for i, x in enumerate(loaded)})
+        again = nd.load(path)
     first, second = _values(loaded), _values(again)
     if len(first) != len(second):
         return f"{len(first)} arrays became {len(second)} when written and read again"
@@ -306,6 +355,8 @@ def _read_program(data: bytes) -> str | None:
 
 READERS: dict[str, Callable[[bytes], str | None]] = {
     "params": _read_params,
+    "safetensors": _read_safetensors,
+    "npz": _read_npz,
     "symbol": _read_symbol,
     "states": _read_states,
     "program": _read_program,
@@ -318,7 +369,7 @@ def source(kind: str, data: bytes) -> str:
     if kind == "program":
         return f"# --files, the program {data.decode()}"
     calls = {
-        "params": "mx.nd.load_frombuffer(data)",
+        **dict.fromkeys(("params", "safetensors", "npz"), "mx.nd.load_frombuffer(data)"),
         "symbol": "mx.sym.load_json(data.decode())",
         "onnx": "mx.onnx.load(data)",
         "states": 'mx.optimizer.get_updater(mx.optimizer.create("sgd")).set_states(data)',

@@ -147,18 +147,13 @@ def _checked(
 DAMAGED = 8  # files made of each good one
 
 
-FILE_KINDS = (*sorted(MAKERS), "program")
+FILES = (*sorted(MAKERS), "program")
 
 
 def fuzz_files(
-    seed: int,
-    target: str,
-    *,
-    count: int | None = None,
-    seconds: float | None = None,
-    kinds: Sequence[str] = FILE_KINDS,
+    seed: int, target: str, *, count: int | None = None, seconds: float | None = None, kinds: Sequence[str] = FILES
 ) -> tuple[int, int]:
-    """Read so many damaged files of these kinds, or for so long; how many, and how many failures."""
+    """Read so many damaged files, or for so long; how many, and how many failures."""
     until = None if seconds is None else time.monotonic() + seconds
     worker = Worker(target)
     seen: set[tuple[str, str, str]] = set()

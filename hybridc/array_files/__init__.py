@@ -1,0 +1,1 @@
+"""Arrays in files: MXNet's ``.params``, safetensors and NumPy's ``.npz``, behind one reader and one writer."""
