@@ -200,7 +200,7 @@ class OnnxFileError(MXNetError, ValueError):
     """An ONNX model cannot be read or run: its file is damaged, or contradicts itself or the standard.
 
     ``hybridc.onnx.load("notes.txt")`` raises it. The text names the file, the node and its operator, and what is wrong
-    there; nothing of the file is used. ``onnx.checker.check_model`` often says more.
+    there; nothing of the file is used. The checker of the package onnx often says more.
     """
 
 

@@ -40,7 +40,9 @@ def test_some_node_tests_compiled():
 def test_as_many_pass_as_the_page_says(hybridize):
     passed = [x for x in outcomes(hybridize) if x.error is None]
     node = sum(x.kind == "Node" for x in passed)
-    kept = re.search(rf"\| {'compiled' if hybridize else 'eager'} \| ([\d,]+) of 1,884 \| ([\d,]+) of 140 \|", PAGE.read_text())
+    kept = re.search(
+        rf"\| {'compiled' if hybridize else 'eager'} \| ([\d,]+) of 1,884 \| ([\d,]+) of 140 \|", PAGE.read_text()
+    )
     assert kept
     assert (node, len(passed) - node) >= tuple(int(n.replace(",", "")) for n in kept.groups())
 

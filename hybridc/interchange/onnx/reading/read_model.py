@@ -66,7 +66,7 @@ def _model(proto: Any, folder: Path | None, where: str) -> OnnxModel:
     keys = {(domain_name(f.domain), f.name, f.overload) for f in proto.functions}
     if len(keys) < len(proto.functions):
         raise OnnxFileError(f"{where}: two functions of the model have one name")
-    reader = _Reader(opsets, folder, where, keys)
+    reader = _ModelReader(opsets, folder, where, keys)
     graph = reader.graph(proto.graph, "the graph")
     functions = {
         (domain_name(f.domain), f.name, f.overload): reader.function(f, f"the function {f.name!r}")
@@ -88,7 +88,7 @@ def _model(proto: Any, folder: Path | None, where: str) -> OnnxModel:
 def standard_function(proto: Any, opsets: Mapping[str, int]) -> ModelFunction:
     """The body that the standard gives for an operator; of domains whose set it does not say, a model's is meant."""
     where = f"the standard's body of {proto.name}"
-    reader = _Reader(opsets, None, where, set())
+    reader = _ModelReader(opsets, None, where, set())
     return reader.function(proto, where)
 
 
@@ -112,7 +112,7 @@ def _opsets(imports: Iterable[Any], where: str) -> dict[str, int]:
     return opsets
 
 
-class _Reader:
+class _ModelReader:
     """Reads the parts of one model, whose functions have these ``keys``."""
 
     def __init__(

@@ -13,13 +13,13 @@ import numpy as np
 
 from hybridc import np as mnp
 from hybridc import npx
-from hybridc.interchange.onnx.reading.limits import check_size
-from hybridc.interchange.onnx.reading.operators.windows import pads_of, spatial
-from hybridc.interchange.onnx.reading.rules import Call, onnx_op
+from hybridc.interchange.onnx.reading.onnx_rules import OnnxCall, onnx_op
+from hybridc.interchange.onnx.reading.operators.images.window_rules import pads_of, spatial
+from hybridc.interchange.onnx.reading.size_limits import check_size
 
 
 @onnx_op("GridSample")
-def grid_sample(call: Call, x: Any, grid: Any) -> Any:
+def grid_sample(call: OnnxCall, x: Any, grid: Any) -> Any:
     """The data at places from -1 to 1 along each axis of the image."""
     sizes = x.shape[2:]
     aligned, border, mode = bool(call["align_corners"]), call["padding_mode"], call["mode"].removeprefix("bi")
@@ -84,7 +84,7 @@ def _gathered(x: Any, places: list[Any]) -> Any:
 
 
 @onnx_op("RoiAlign", known=(1, 2))
-def roi_align(call: Call, x: Any, rois: Any, batch: Any) -> Any:
+def roi_align(call: OnnxCall, x: Any, rois: Any, batch: Any) -> Any:
     """The mean or the maximum of places in each part of regions."""
     height, width = call["output_height"], call["output_width"]
     scale, shift = (
@@ -132,7 +132,7 @@ def _linear_taps(places: Any, size: int) -> tuple[list[Any], list[Any]]:
 
 
 @onnx_op("DeformConv")
-def deformable_convolution(call: Call, x: Any, w: Any, offset: Any, b: Any = None, mask: Any = None) -> Any:
+def deformable_convolution(call: OnnxCall, x: Any, w: Any, offset: Any, b: Any = None, mask: Any = None) -> Any:
     """A convolution whose windows' elements lie elsewhere, by an offset for each."""
     rank, kernel = len(x.shape) - 2, w.shape[2:]
     strides, dilations = spatial(call, "strides", rank), spatial(call, "dilations", rank)
@@ -178,5 +178,5 @@ def _deformed(x: Any, shift: Any, tap: Any, geometry: Any) -> Any:
 
 
 @onnx_op("MaxRoiPool")
-def max_roi_pool(call: Call, x: Any, rois: Any) -> Any:
+def max_roi_pool(call: OnnxCall, x: Any, rois: Any) -> Any:
     return npx.roi_pooling(x, rois, pooled_size=call["pooled_shape"], spatial_scale=call["spatial_scale"])
