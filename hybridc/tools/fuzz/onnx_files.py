@@ -89,7 +89,7 @@ def _graph(name: str, nodes: list[Any], inputs: list[str], outputs: list[str]) -
 
 def _graphs(random: Random) -> bytes:
     if random.random() < 0.5:
-        branches = {
+        branches: dict[str, Any] = {
             "then_branch": _graph("then", [helper.make_node("Relu", ["x"], ["a"])], [], ["a"]),
             "else_branch": _graph("else", [helper.make_node("Neg", ["x"], ["a"])], [], ["a"]),
         }

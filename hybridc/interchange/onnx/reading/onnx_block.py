@@ -77,6 +77,10 @@ class OnnxBlock(HybridBlock):
         """The names of the outputs, in the order of the result."""
         return [x.name for x in self._model.graph.outputs]
 
+    def __repr__(self) -> str:
+        names = f"{', '.join(self.input_names)} -> {', '.join(self.output_names)}"
+        return f"{type(self).__name__}({names}; {len(self._model.graph.nodes)} nodes)"
+
     def __call__(self, *args: Any, **named: Any) -> Any:
         """The outputs for inputs in their order, or by their names: one, or a list.
 
@@ -109,7 +113,9 @@ class OnnxBlock(HybridBlock):
         if not self.is_active:
             return super().__call__(*values)
         fixed = [self._is_fixed(i, x) for i, x in enumerate(values)]
-        self._fixed = tuple(_packed(x) if is_fixed else None for x, is_fixed in zip(values, fixed))
+        packed = tuple(_packed(x) if is_fixed else None for x, is_fixed in zip(values, fixed))
+        if packed != self._fixed:
+            self._fixed = packed
         arrays = [None if is_fixed or x is None else _widened(x) for x, is_fixed in zip(values, fixed)]
         results = self.forward(*arrays) if all(fixed) else super().__call__(*arrays)
         alone = not isinstance(results, list)

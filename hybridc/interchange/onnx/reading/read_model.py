@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 from onnx import AttributeProto, defs
@@ -248,7 +249,7 @@ def _check_against_schema(node: ModelNode, where: str) -> None:
 
 # The Python types of attributes; of several, those of their elements.
 _TYPES: dict[str, Any] = {
-    "FLOAT": float, "INT": int, "STRING": str, "TENSOR": Array.__origin__, "SPARSE_TENSOR": Array.__origin__,
+    "FLOAT": float, "INT": int, "STRING": str, "TENSOR": np.ndarray, "SPARSE_TENSOR": np.ndarray,
     "GRAPH": ModelGraph, "TYPE_PROTO": TensorInfo,
 }  # fmt: skip
 

@@ -1,7 +1,7 @@
 """Operators that compute each element on its own."""
 
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
-# pyright: reportUnknownParameterType=false
+# pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false
 # Inputs are arrays or symbols.
 
 from __future__ import annotations

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -31,9 +32,14 @@ def branch(call: OnnxCall, condition: Any) -> Any:
     """One of two graphs: the other is not computed, unless the condition follows from inputs of a compiled graph."""
     graphs = call["then_branch"], call["else_branch"]
     if is_traced(condition):
-        chosen = cond(lifted(condition).reshape((1,)), *(lambda g=g: _arrays(call.runner.graph(g, [])) for g in graphs))
+        first, second = (functools.partial(_results, call, graph) for graph in graphs)
+        chosen = cond(lifted(condition).reshape((1,)), first, second)
         return tuple(chosen) if isinstance(chosen, list | tuple) else (chosen,)
     return tuple(call.runner.graph(graphs[0] if truth(condition) else graphs[1], []))
+
+
+def _results(call: OnnxCall, graph: ModelGraph) -> list[Any]:
+    return _arrays(call.runner.graph(graph, []))
 
 
 def _arrays(values: list[Any]) -> list[Any]:

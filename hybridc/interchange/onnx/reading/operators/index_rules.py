@@ -108,7 +108,7 @@ def _scattered(call: OnnxCall, data: Any, index: Any, rows: Any) -> Any:
     combine = {"mul": mnp.multiply, "max": mnp.maximum, "min": mnp.minimum}[how]
     for i in range(index.shape[0]):
         place = index[i : i + 1]
-        row = combine(mnp.take(data, place, axis=0), rows[i : i + 1])
+        row = combine(mnp.take(data, place, axis=0, mode="clip"), rows[i : i + 1])
         data = npx.scatter_set_nd(data, row, mnp.expand_dims(place, 0), shape=data.shape)
     return data
 
@@ -142,7 +142,7 @@ def one_hot(call: OnnxCall, indices: Any, depth: Any, values: Any) -> Any:
 
 @onnx_op("ArrayFeatureExtractor", domain="ai.onnx.ml")
 def array_feature_extractor(_: OnnxCall, x: Any, indices: Any) -> Any:
-    return mnp.take(x, mnp.reshape(indices, (-1,)), axis=len(x.shape) - 1)
+    return mnp.take(x, mnp.reshape(indices, (-1,)), axis=len(x.shape) - 1, mode="clip")
 
 
 @onnx_op("Binarizer", domain="ai.onnx.ml")

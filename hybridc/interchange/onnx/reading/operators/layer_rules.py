@@ -51,26 +51,27 @@ def batch_normalization(call: OnnxCall, x: Any, scale: Any, bias: Any, mean: Any
         own, spread = mnp.mean(x, axis=axes), mnp.var(x, axis=axes)
         keep = call["momentum"]
         running = mean * keep + own * (1 - keep), var * keep + spread * (1 - keep)
-        y = _normalized(
-            x, own.reshape(shape), spread.reshape(shape), scale.reshape(shape), bias.reshape(shape), call["epsilon"]
-        )
+        y = _normalized(call, x, shape, (own, spread, scale, bias))
         return y, *(r.astype(mean.dtype) for r in running)
     if STATE.training:
         return npx.batch_norm(
             x, scale, bias, mean, var, eps=call["epsilon"], momentum=call["momentum"], fix_gamma=False
         )
-    return _normalized(x, *(p.reshape(shape) for p in (mean, var, scale, bias)), call["epsilon"])
+    return _normalized(call, x, shape, (mean, var, scale, bias))
 
 
-def _normalized(x: Any, mean: Any, var: Any, scale: Any, bias: Any, epsilon: float) -> Any:
-    return ((x - mean) * (scale / mnp.sqrt(var + epsilon)) + bias).astype(x.dtype)
+def _normalized(call: OnnxCall, x: Any, shape: tuple[int, ...], parameters: tuple[Any, Any, Any, Any]) -> Any:
+    """Data by means, variances, scales and biases, which get a shape."""
+    mean, var, scale, bias = (mnp.reshape(p, shape) for p in parameters)
+    return ((x - mean) * (scale / mnp.sqrt(var + call["epsilon"])) + bias).astype(x.dtype)
 
 
 @onnx_op("InstanceNormalization")
 def instance_normalization(call: OnnxCall, x: Any, scale: Any, bias: Any) -> Any:
     axes, shape = tuple(range(2, len(x.shape))), (1, -1, *[1] * (len(x.shape) - 2))
     mean, var = mnp.mean(x, axis=axes, keepdims=True), mnp.var(x, axis=axes, keepdims=True)
-    return _normalized(x, mean, var, scale.reshape(shape), bias.reshape(shape), call["epsilon"])
+    y = (x - mean) / mnp.sqrt(var + call["epsilon"])
+    return (y * scale.reshape(shape) + bias.reshape(shape)).astype(x.dtype)
 
 
 @onnx_op("GroupNormalization")

@@ -222,6 +222,11 @@ def pad(call: OnnxCall, x: Any, pads: Any = None, value: Any = None, axes: Any =
     )
 
 
+def taken(x: Any, places: Any, axis: int) -> Any:
+    """The elements at indices along an axis, which are known and not outside of it."""
+    return mnp.take(x, mnp.array(places, dtype="int64"), axis=axis, mode="clip")
+
+
 def padded(x: Any, border: list[tuple[int, int]], mode: str, number: Any = 0) -> Any:
     """An array with borders, by ONNX's name of what fills them."""
     check_size(n + before + after for n, (before, after) in zip(x.shape, border))
@@ -230,11 +235,11 @@ def padded(x: Any, border: list[tuple[int, int]], mode: str, number: Any = 0) ->
             continue
         shape, size = list(x.shape), x.shape[axis]
         if mode == "constant":
-            parts = [_filled(x, [*shape[:axis], n, *shape[axis + 1 :]], number) for n in (before, after)]
-            x = mnp.concatenate([parts[0], x, parts[1]], axis)
+            parts = [_filled(x, [*shape[:axis], n, *shape[axis + 1 :]], number) if n else None for n in (before, after)]
+            x = mnp.concatenate([p for p in (parts[0], x, parts[1]) if p is not None], axis)
         else:
             places = np.pad(np.arange(size), (before, after), mode=mode)  # pyright: ignore[reportCallIssue, reportArgumentType]
-            x = mnp.take(x, mnp.array(places, dtype="int64"), axis=axis)
+            x = taken(x, places, axis)
     return x
 
 

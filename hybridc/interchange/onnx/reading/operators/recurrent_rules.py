@@ -1,7 +1,7 @@
 """Recurrent layers: a loop over time, whose steps are compiled once."""
 
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
-# pyright: reportUnknownParameterType=false
+# pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false
 # Inputs are arrays or symbols.
 
 from __future__ import annotations

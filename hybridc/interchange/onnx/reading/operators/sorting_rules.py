@@ -12,6 +12,7 @@ import numpy as np
 
 from hybridc import np as mnp
 from hybridc.interchange.onnx.reading.onnx_rules import OnnxCall, onnx_op
+from hybridc.interchange.onnx.reading.operators.move_rules import taken
 
 
 @onnx_op("TopK", known=(1,))
@@ -53,7 +54,7 @@ def compress(call: OnnxCall, x: Any, condition: Any) -> Any:
     axis = call["axis"]
     x = mnp.reshape(x, (-1,)) if axis is None else x
     places = np.nonzero(condition)[0]
-    return mnp.take(x, mnp.array(places, dtype="int64"), axis=0 if axis is None else axis)
+    return taken(x, places, 0 if axis is None else axis)
 
 
 @onnx_op("NonMaxSuppression", host=True)

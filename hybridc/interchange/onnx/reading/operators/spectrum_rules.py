@@ -13,6 +13,7 @@ import numpy as np
 from hybridc import np as mnp
 from hybridc.interchange.onnx.reading.model_graph import Array
 from hybridc.interchange.onnx.reading.onnx_rules import OnnxCall, onnx_op
+from hybridc.interchange.onnx.reading.operators.move_rules import taken
 from hybridc.interchange.onnx.reading.size_limits import check_size
 from hybridc.interchange.onnx.reading.tensor_values import dtype_of_element
 
@@ -85,7 +86,7 @@ def stft(call: OnnxCall, x: Any, step: Any, window: Any = None, length: Any = No
     hop = int(step.reshape(()))
     count = (x.shape[1] - size) // hop + 1
     places = np.arange(count)[:, None] * hop + np.arange(size)
-    frames = mnp.take(x if len(x.shape) == 3 else mnp.expand_dims(x, -1), mnp.array(places, dtype="int64"), axis=1)
+    frames = taken(x if len(x.shape) == 3 else mnp.expand_dims(x, -1), places, 1)
     if window is not None:
         frames = frames * window.reshape((-1, 1))
     return _transformed(frames, 2, size, False, bool(call["onesided"]))

@@ -14,6 +14,7 @@ import numpy as np
 from hybridc import np as mnp
 from hybridc import npx
 from hybridc.interchange.onnx.reading.onnx_rules import OnnxCall, onnx_op
+from hybridc.interchange.onnx.reading.operators.move_rules import taken
 from hybridc.interchange.onnx.reading.operators.images.window_rules import pads_of, spatial
 from hybridc.interchange.onnx.reading.size_limits import check_size
 
@@ -109,8 +110,8 @@ def _pooled_region(x: Any, ys: Any, xs: Any, parts: tuple[int, int, int, int], m
     corners: list[Any] = []
     taps = [_linear_taps(p, n) for p, n in zip((ys, xs), x.shape[1:])]
     for (yi, yw), (xi, xw) in itertools.product(zip(*taps[0]), zip(*taps[1])):
-        rows = mnp.take(x, mnp.array(yi, dtype="int64"), axis=1)
-        found = mnp.take(rows, mnp.array(xi, dtype="int64"), axis=2)
+        rows = taken(x, yi, 1)
+        found = taken(rows, xi, 2)
         corners.append(found * mnp.array(yw[:, None] * xw, dtype=x.dtype))
     shape = (x.shape[0], height, ny, width, nx)
     if mode == "max":
@@ -118,7 +119,7 @@ def _pooled_region(x: Any, ys: Any, xs: Any, parts: tuple[int, int, int, int], m
         for c in corners[1:]:
             largest = mnp.maximum(largest, c)
         return mnp.max(largest.reshape(shape), axis=(2, 4))
-    return mnp.mean(sum(corners[1:], corners[0]).reshape(shape), axis=(2, 4))
+    return mnp.mean(mnp.reshape(sum(corners[1:], corners[0]), shape), axis=(2, 4))
 
 
 def _linear_taps(places: Any, size: int) -> tuple[list[Any], list[Any]]:

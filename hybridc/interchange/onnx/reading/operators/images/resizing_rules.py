@@ -14,6 +14,7 @@ import numpy as np
 from hybridc import np as mnp
 from hybridc.interchange.onnx.reading.model_graph import Array
 from hybridc.interchange.onnx.reading.onnx_rules import OnnxCall, onnx_op
+from hybridc.interchange.onnx.reading.operators.move_rules import taken
 from hybridc.interchange.onnx.reading.size_limits import check_size
 
 
@@ -117,7 +118,7 @@ def _interpolated(x: Any, axis: int, places: Array, how: str, options: dict[str,
     shape = (-1,) + (1,) * (len(x.shape) - axis - 1)
     y: Any = 0
     for k in range(index.shape[1]):
-        part = mnp.take(x, mnp.array(index[:, k], dtype="int64"), axis=axis)
+        part = taken(x, index[:, k], axis)
         y = part if index.shape[1] == 1 else y + part * mnp.array(weights[:, k].reshape(shape), dtype=x.dtype)
     if outside is not None:
         inside = ((places >= 0) & (places <= x.shape[axis] - 1)).reshape(shape)

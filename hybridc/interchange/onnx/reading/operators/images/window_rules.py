@@ -16,7 +16,7 @@ from hybridc import np as mnp
 from hybridc import npx
 from hybridc.dtypes import is_float
 from hybridc.interchange.onnx.reading.onnx_rules import OnnxCall, onnx_op
-from hybridc.interchange.onnx.reading.operators.move_rules import padded
+from hybridc.interchange.onnx.reading.operators.move_rules import padded, taken
 from hybridc.interchange.onnx.reading.size_limits import check_size
 
 Pads = list[tuple[int, int]]
@@ -94,7 +94,7 @@ def windows_of(x: Any, kernel: Sequence[int], strides: Sequence[int], dilations:
     check_size((*x.shape[:2], *counts, *kernel))
     for i, (k, s, d, count) in enumerate(zip(kernel, strides, dilations, counts)):
         places = np.arange(count)[:, None] * s + np.arange(k) * d
-        x = mnp.moveaxis(mnp.take(x, mnp.array(places, dtype="int64"), axis=2 + i), 3 + i, -1)
+        x = mnp.moveaxis(taken(x, places, 2 + i), 3 + i, -1)
     assert len(x.shape) == 2 + 2 * rank
     return x
 
