@@ -27,7 +27,7 @@ class UnsupportedError(MXNetError):
 
 
 class AbsentError(UnsupportedError, AttributeError):
-    """A name of MXNet was used that hybridc does not have, such as those of ONNX; the text says what to use instead.
+    """A name of MXNet was used that hybridc does not have, such as Torch's for Lua; the text says what to use instead.
 
     It is an AttributeError, so that ``hasattr`` finds nothing there.
     """
@@ -207,7 +207,7 @@ class OnnxFileError(MXNetError, ValueError):
     """An ONNX model cannot be read or run: its file is damaged, or contradicts itself or the standard.
 
     ``hybridc.onnx.load("notes.txt")`` raises it. The text names the file, the node and its operator, and what is wrong
-    there; nothing of the file is used. ``onnx.checker.check_model`` often says more.
+    there; nothing of the file is used. The checker of the package onnx often says more.
     """
 
 

@@ -118,7 +118,7 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.image.codec": "PIL.Image cv2",
         "hybridc.image.detection": "PIL.* cv2",
         "hybridc.lower.llvm.codegen.llvm_c": "llvmlite llvmlite.utils",
-        "hybridc.onnx": "hybridc.interchange.onnx.* hybridc.onnx.backend",
+        "hybridc.onnx": "hybridc.interchange.onnx.*",
         "hybridc.runtime.devices.nvidia.compiled": "triton.*",
         "hybridc.runtime.devices.nvidia.cupy_gpu": "cupy",
         "hybridc.runtime.devices.nvidia.torch_gpu": "torch",
@@ -156,7 +156,8 @@ LAYERS_AND_OPERATORS = {
 # Python's.
 MODULES_OF_MXNET = {"__init__.py", "__main__.py", "base.py", "io.py", "op.py", "random.py", "rnn.py", "rnn_cell.py"}
 MODULES_OF_MXNET |= {"contrib.py", "linalg.py", "sampler.py", "sparse.py", "utils.py"}
-# Of mx.contrib.
+# Of mx.contrib, and of ONNX's interface, which is what setuptools calls its own, too.
+MODULES_OF_MXNET |= {"backend.py"}
 MODULES_OF_MXNET |= {"autograd.py", "ndarray.py"}
 # Folders whose names are MXNet's, or whose files have one idea each that nothing groups better.
 MOST_FILES = {"hybridc": 40, "hybridc.ground": 22, "hybridc.symbol": 20}

@@ -47,7 +47,7 @@ if not TYPE_CHECKING:  # what there is not is an error of the type checker
             if (error.name or "").partition(".")[0] != "onnx":
                 raise
             raise MissingPackageError(
-                f"hybridc.onnx.{name} needs the package onnx: pip install 'hybridc[onnx]'", name="onnx"
+                f"hybridc.onnx.{name} needs the package onnx: pip install 'hybridc[onnx]'"
             ) from error
         found = module if name == "backend" else getattr(module, name)
         globals()[name] = found

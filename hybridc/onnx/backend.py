@@ -18,7 +18,7 @@ from hybridc.errors import OnnxUnsupportedError
 from hybridc.interchange.onnx.reading.onnx_block import OnnxBlock
 from hybridc.interchange.onnx.reading.read_model import read_model
 from hybridc.interchange.onnx.reading.tensor_values import element_of
-from hybridc.interchange.onnx.reading.values import has_dtype, lifted, lowered
+from hybridc.interchange.onnx.reading.walk_values import has_dtype, lifted, lowered
 
 __all__ = ["HybridcBackend", "PreparedModel", "is_compatible", "prepare", "run_model", "run_node", "supports_device"]
 

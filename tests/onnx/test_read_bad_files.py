@@ -148,6 +148,7 @@ def test_a_missing_opset_and_two_initializers_of_one_name():
     built, _ = mlp()
     built.graph.initializer.append(numpy_helper.from_array(np.zeros(1), "w1"))
     refused(built, "two initializers have the name 'w1'")
+    built, _ = mlp()
     del built.opset_import[:]
     refused(built, "imports no operator set of the domain ''")
 

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import onnx
 import onnxruntime
+import openvino
 import pytest
 from onnx import helper
 
@@ -100,12 +101,66 @@ def test_float_initializers_train(hybridize):
     assert float((net(mx.np.array(X)) ** 2).sum()) < float(loss)
 
 
-def test_running_statistics_have_no_gradient():
-    nodes = [helper.make_node("BatchNormalization", ["x", "s", "b", "m", "v"], ["y"])]
-    ones = np.ones(2, "float32")
-    net = mx.onnx.load(model(nodes, {"x": ("float32", ["N", 2])}, ["y"], {"s": ones, "b": ones, "m": ones, "v": ones}))
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_running_statistics_move_and_have_no_gradient(hybridize):
+    nodes = [helper.make_node("BatchNormalization", ["x", "s", "b", "m", "v"], ["y"], momentum=0.75)]
+    ones = np.ones(3, "float32")
+    net = mx.onnx.load(model(nodes, {"x": ("float32", ["N", 3])}, ["y"], {"s": ones, "b": ones, "m": ones, "v": ones}))
     requests = {name: p.grad_req for name, p in net.collect_params().items()}
     assert requests == {"s": "write", "b": "write", "m": "null", "v": "null"}
+    if hybridize:
+        net.hybridize()
+    np.testing.assert_allclose(net(X).asnumpy(), (X - 1) / np.sqrt(1 + 1e-5) + 1, rtol=1e-5, atol=1e-6)
+    with mx.autograd.record():
+        y = net(mx.np.array(X))
+    np.testing.assert_allclose(y.asnumpy(), (X - X.mean(0)) / np.sqrt(X.var(0) + 1e-5) + 1, rtol=1e-3, atol=1e-4)
+    moved = net.collect_params()["m"].data().asnumpy()
+    np.testing.assert_allclose(moved, 0.75 + 0.25 * X.mean(0), rtol=1e-5)
+
+
+def images():
+    """A small convolutional network."""
+    random = np.random.RandomState(5)
+    weights = {
+        "k": random.randn(6, 2, 3, 3).astype("float32"),
+        "s": random.rand(6).astype("float32") + 0.5,
+        "m": random.randn(6).astype("float32"),
+        "w": random.randn(6, 4).astype("float32"),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "k"], ["c"], pads=[1, 1, 0, 0], strides=[2, 1]),
+        helper.make_node("BatchNormalization", ["c", "s", "m", "m", "s"], ["n"]),
+        helper.make_node("Relu", ["n"], ["r"]),
+        helper.make_node("MaxPool", ["r"], ["p"], kernel_shape=[2, 2], strides=[2, 2], auto_pad="SAME_UPPER"),
+        helper.make_node("Resize", ["p", "", "f"], ["z"], mode="linear"),
+        helper.make_node("GlobalAveragePool", ["z"], ["g"]),
+        helper.make_node("Flatten", ["g"], ["h"]),
+        helper.make_node("MatMul", ["h", "w"], ["q"]),
+        helper.make_node("Softmax", ["q"], ["y"]),
+    ]
+    weights["f"] = np.array([1, 1, 2, 1.5], "float32")
+    return model(nodes, {"x": ("float32", ["N", 2, 9, 7])}, ["y"], weights, opset=17)
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_a_convolutional_network_is_that_of_two_other_engines(hybridize):
+    built = images()
+    x = np.random.RandomState(6).randn(3, 2, 9, 7).astype("float32")
+    have = results(built, x, hybridize=hybridize)[0]
+    session = onnxruntime.InferenceSession(built.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(have, session.run(None, {"x": x})[0], rtol=1e-4, atol=1e-6)
+    compiled = openvino.compile_model(openvino.Core().read_model(built.SerializeToString()), "CPU")
+    np.testing.assert_allclose(have, compiled([x])[0], rtol=1e-3, atol=1e-5)
+
+
+def test_integers_that_are_not_compiled_are_computed_in_wider_ones():
+    nodes = [helper.make_node("Add", ["x", "c"], ["s"]), helper.make_node("Mul", ["s", "s"], ["y"])]
+    built = model(nodes, {"x": ("uint16", [3])}, ["y"], {"c": np.array(7, "uint16")})
+    built.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.UINT16
+    x = np.array([1, 300, 65000], "uint16")
+    found = results(built, x, hybridize=True)[0]
+    assert found.dtype == np.uint16
+    np.testing.assert_array_equal(found, (x + np.uint16(7)) ** 2)
 
 
 def test_a_symbol_with_its_arrays(tmp_path):

@@ -19,10 +19,10 @@ import numpy as np
 from onnx import GraphProto, ModelProto, TensorProto, helper, numpy_helper
 
 from hybridc.interchange.onnx.reading.check_model import all_nodes
-from hybridc.interchange.onnx.reading.limits import at_most
 from hybridc.interchange.onnx.reading.model_graph import TensorInfo
 from hybridc.interchange.onnx.reading.onnx_block import OnnxBlock
 from hybridc.interchange.onnx.reading.read_model import read_model
+from hybridc.interchange.onnx.reading.size_limits import at_most
 
 #: Elements of an array that a damaged file may ask for.
 LARGEST = 10**6
@@ -89,7 +89,7 @@ def _graph(name: str, nodes: list[Any], inputs: list[str], outputs: list[str]) -
 
 def _graphs(random: Random) -> bytes:
     if random.random() < 0.5:
-        branches = {
+        branches: dict[str, Any] = {
             "then_branch": _graph("then", [helper.make_node("Relu", ["x"], ["a"])], [], ["a"]),
             "else_branch": _graph("else", [helper.make_node("Neg", ["x"], ["a"])], [], ["a"]),
         }

@@ -61,7 +61,7 @@ def _sample(x: TensorInfo) -> NDArray:
         warnings.warn(
             f"the symbol is for inputs {x.name!r} of the first size 1, as the file leaves it open", stacklevel=4
         )
-    return nd.zeros(tuple(sizes), dtype=x.dtype)
+    return nd.zeros(tuple(n for n in sizes if isinstance(n, int)), dtype=x.dtype)
 
 
 def get_model_metadata(model_file: Path) -> dict[str, list[tuple[Any, ...]]]:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from hybridc.interchange.onnx.reading.check_model import all_nodes, graphs_of
 from hybridc.interchange.onnx.reading.model_graph import ModelFunction, ModelNode, OnnxModel
-from hybridc.interchange.onnx.reading.rules import rule_of
+from hybridc.interchange.onnx.reading.onnx_rules import rule_of
+from hybridc.interchange.onnx.reading.standard_bodies import plain_body
 
 # Operators that need shapes alone.
 _OF_SHAPES = frozenset({("", "Shape"), ("", "Size"), ("", "SequenceLength"), ("", "OptionalHasElement")})
@@ -21,6 +22,7 @@ class InputRoles:
 
     def __init__(self, model: OnnxModel) -> None:
         self._functions = model.functions
+        self._opsets = model.opsets
         nodes = list(all_nodes(model.graph.nodes))
         self.known = self._reached(nodes)
         self.trained = {x.name for x in model.graph.outputs}
@@ -33,12 +35,12 @@ class InputRoles:
     def _positions(self, node: ModelNode) -> tuple[set[int], set[int]]:
         """The inputs of a node that must be numbers, and those that are states."""
         function = self._functions.get((node.domain, node.op, node.overload))
-        if function is not None:
-            return self._of_function(function), set()
-        rule = rule_of(node)
-        if rule is None:
-            return set(), set()
-        return set(range(len(node.inputs))) if rule.host else set(rule.known), set(rule.states)
+        rule = None if function is not None else rule_of(node)
+        if rule is not None:
+            return set(rule.known), set(rule.states)
+        if function is None:
+            function = plain_body(node, self._opsets)
+        return set() if function is None else self._of_function(function), set()
 
     def _of_function(self, function: ModelFunction) -> set[int]:
         known = self._reached(list(all_nodes(function.nodes)))

@@ -20,14 +20,14 @@ Sizes = tuple[int | str | None, ...]
 class TensorInfo:
     """What a file declares of an input or output: its name, its dtype, and its sizes.
 
-    ``kind`` is ``tensor``, ``sequence``, ``optional`` or ``map``; of others than tensors dtype and sizes are unknown,
-    as they may be of tensors.
+    ``kind`` is "tensor", "sequence", "optional" or "map"; of others than tensors dtype and sizes are unknown, as they
+    may be of tensors. ``element`` is ONNX's number of the dtype.
     """
 
     name: str
     kind: str = "tensor"
     dtype: np.dtype[Any] | None = None
-    element: int = 0  # ONNX's number of the dtype
+    element: int = 0
     sizes: Sizes | None = None
 
 

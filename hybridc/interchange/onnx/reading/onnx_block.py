@@ -21,8 +21,8 @@ from hybridc.ground.state import STATE
 from hybridc.interchange.onnx.reading import operators as operators
 from hybridc.interchange.onnx.reading.input_roles import InputRoles
 from hybridc.interchange.onnx.reading.model_graph import OnnxModel, TensorInfo
-from hybridc.interchange.onnx.reading.values import WIDER, has_dtype, lifted, lowered, widened
 from hybridc.interchange.onnx.reading.walk import Walk
+from hybridc.interchange.onnx.reading.walk_values import WIDER, as_np, has_dtype, lifted, lowered, widened
 from hybridc.trace.traced import TracedSymbol
 from hybridc.util import np_array, np_shape
 
@@ -45,7 +45,9 @@ class OnnxBlock(HybridBlock):
         self._params = ParameterDict("")
         roles = InputRoles(model)
         self._inputs = model.free_inputs()
-        self._values_of = tuple(i for i, x in enumerate(self._inputs) if x.name in roles.known and _is_short(x))
+        self._values_of = tuple(
+            i for i, x in enumerate(self._inputs) if _is_flag(x) or (x.name in roles.known and _is_short(x))
+        )
         self._fixed: tuple[Any, ...] = ()
         trained = {n: x for n, x in model.parameters.items() if n in roles.trained and x.dtype in _FLOATS and x.size}
         for name, value in trained.items():
@@ -74,6 +76,10 @@ class OnnxBlock(HybridBlock):
     def output_names(self) -> list[str]:
         """The names of the outputs, in the order of the result."""
         return [x.name for x in self._model.graph.outputs]
+
+    def __repr__(self) -> str:
+        names = f"{', '.join(self.input_names)} -> {', '.join(self.output_names)}"
+        return f"{type(self).__name__}({names}; {len(self._model.graph.nodes)} nodes)"
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """The outputs for inputs in their order, or by their names: one, or a list.
@@ -107,7 +113,9 @@ class OnnxBlock(HybridBlock):
         if not self.is_active:
             return super().__call__(*values)
         fixed = [self._is_fixed(i, x) for i, x in enumerate(values)]
-        self._fixed = tuple(_packed(x) if is_fixed else None for x, is_fixed in zip(values, fixed))
+        packed = tuple(_packed(x) if is_fixed else None for x, is_fixed in zip(values, fixed))
+        if packed != self._fixed:
+            self._fixed = packed
         arrays = [None if is_fixed or x is None else _widened(x) for x, is_fixed in zip(values, fixed)]
         results = self.forward(*arrays) if all(fixed) else super().__call__(*arrays)
         alone = not isinstance(results, list)
@@ -130,7 +138,7 @@ class OnnxBlock(HybridBlock):
         values: dict[str, Any] = dict(self._model.parameters)
         with np_shape(), np_array():
             values |= {name: parameter.data() for name, parameter in self._reg_params.items()}
-            values |= {x.name: _as_np(v) for x, v in zip(self._inputs, inputs, strict=True)}
+            values |= {x.name: as_np(v) for x, v in zip(self._inputs, inputs, strict=True)}
             walk = Walk(self._model, values)
             walk.run(self._model.graph.nodes)
             results = [lifted(walk.value(x.name)) for x in self._model.graph.outputs]
@@ -146,6 +154,11 @@ def _array(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_array(x) for x in value]
     return value.as_np_ndarray() if type(value) is NDArray else lifted(value)
+
+
+def _is_flag(x: TensorInfo) -> bool:
+    """Whether an input is a condition."""
+    return x.kind == "tensor" and x.dtype == np.bool_ and x.sizes in ((), (1,))
 
 
 def _widened(value: Any) -> Any:
@@ -167,13 +180,6 @@ def _packed(value: Any) -> Any:
 def _unpacked(field: Any) -> Any:
     dtype, shape, elements = field
     return np.array(elements, dtype).reshape(shape)
-
-
-def _as_np(value: Any) -> Any:
-    """An input as an array of ``mx.np``; NumPy's of dtypes that hybridc lacks as they are."""
-    if isinstance(value, list | tuple):
-        return [_as_np(x) for x in value]
-    return value.as_np_ndarray() if isinstance(value, NDArray) or is_symbol(value) else value
 
 
 def is_legacy(value: Any) -> bool:

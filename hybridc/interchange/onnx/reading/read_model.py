@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 from onnx import AttributeProto, defs
@@ -66,7 +67,7 @@ def _model(proto: Any, folder: Path | None, where: str) -> OnnxModel:
     keys = {(domain_name(f.domain), f.name, f.overload) for f in proto.functions}
     if len(keys) < len(proto.functions):
         raise OnnxFileError(f"{where}: two functions of the model have one name")
-    reader = _Reader(opsets, folder, where, keys)
+    reader = _ModelReader(opsets, folder, where, keys)
     graph = reader.graph(proto.graph, "the graph")
     functions = {
         (domain_name(f.domain), f.name, f.overload): reader.function(f, f"the function {f.name!r}")
@@ -88,7 +89,7 @@ def _model(proto: Any, folder: Path | None, where: str) -> OnnxModel:
 def standard_function(proto: Any, opsets: Mapping[str, int]) -> ModelFunction:
     """The body that the standard gives for an operator; of domains whose set it does not say, a model's is meant."""
     where = f"the standard's body of {proto.name}"
-    reader = _Reader(opsets, None, where, set())
+    reader = _ModelReader(opsets, None, where, set())
     return reader.function(proto, where)
 
 
@@ -112,7 +113,7 @@ def _opsets(imports: Iterable[Any], where: str) -> dict[str, int]:
     return opsets
 
 
-class _Reader:
+class _ModelReader:
     """Reads the parts of one model, whose functions have these ``keys``."""
 
     def __init__(
@@ -248,7 +249,7 @@ def _check_against_schema(node: ModelNode, where: str) -> None:
 
 # The Python types of attributes; of several, those of their elements.
 _TYPES: dict[str, Any] = {
-    "FLOAT": float, "INT": int, "STRING": str, "TENSOR": Array.__origin__, "SPARSE_TENSOR": Array.__origin__,
+    "FLOAT": float, "INT": int, "STRING": str, "TENSOR": np.ndarray, "SPARSE_TENSOR": np.ndarray,
     "GRAPH": ModelGraph, "TYPE_PROTO": TensorInfo,
 }  # fmt: skip
 

@@ -6,21 +6,16 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import defs, helper
-from onnx.numpy_helper import from_array
 
 from hybridc.errors import MXNetError, OnnxFileError, OnnxUnsupportedError
 from hybridc.interchange.onnx.reading.model_graph import ModelFunction, ModelGraph, ModelNode, OnnxModel
-from hybridc.interchange.onnx.reading.read_model import schema_of, standard_function
-from hybridc.interchange.onnx.reading.rules import Call, OnnxRule, bound, rule_of
-from hybridc.interchange.onnx.reading.tensor_values import element_of
-from hybridc.interchange.onnx.reading.values import at_once, has_dtype, is_known, lifted, lowered, numbers
+from hybridc.interchange.onnx.reading.onnx_rules import OnnxCall, OnnxRule, bound, rule_of
+from hybridc.interchange.onnx.reading.standard_bodies import body_of, defaults_of
+from hybridc.interchange.onnx.reading.walk_values import at_once, has_dtype, is_known, lifted, lowered, numbers
 
 # What Python raises where a rule meets arguments that do not fit together.
 _MISFITS = (
@@ -101,11 +96,11 @@ class Walk:
         function = self.model.functions.get((node.domain, node.op, node.overload))
         if function is not None:
             return self._called(function, attributes, inputs)
-        rule, defaults = rule_of(node), _defaults(node.domain, node.op, node.version)
+        rule, defaults = rule_of(node), defaults_of(node.domain, node.op, node.version)
         if rule is None:
-            body = _body(node, attributes, inputs, self.model.opsets)
+            body = body_of(node, attributes, inputs, self.model.opsets)
             return self._called(body, {**defaults, **attributes}, inputs)
-        call = Call(node, attributes, defaults, self)
+        call = OnnxCall(node, attributes, defaults, self)
         results = _applied(rule, call, inputs)
         return results if isinstance(results, tuple) else (results,)
 
@@ -120,7 +115,7 @@ class Walk:
         return [walk.values.get(name) for name in function.outputs]
 
 
-def _applied(rule: OnnxRule, call: Call, inputs: list[Any]) -> Any:
+def _applied(rule: OnnxRule, call: OnnxCall, inputs: list[Any]) -> Any:
     """What a rule gives; known values of known ones."""
     if rule.raw:
         return rule.apply(call, *inputs)
@@ -138,79 +133,8 @@ def _applied(rule: OnnxRule, call: Call, inputs: list[Any]) -> Any:
     return rule.apply(call, *arguments)
 
 
-@functools.lru_cache(maxsize=1024)
-def _defaults(domain: str, op: str, version: int) -> Mapping[str, Any]:
-    """The standard's defaults of an operator's attributes."""
-    try:
-        schema = defs.get_schema(op, version, domain)
-    except (defs.SchemaError, RuntimeError):
-        return {}
-    found = {name: a.default_value for name, a in schema.attributes.items() if a.default_value.type}
-    return {name: _plain(helper.get_attribute_value(value)) for name, value in found.items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return value.decode()
-    return tuple(map(_plain, value)) if isinstance(value, list) else value
-
-
-def _body(
-    node: ModelNode, attributes: Mapping[str, Any], inputs: list[Any], opsets: Mapping[str, int]
-) -> ModelFunction:
-    """The body that the standard gives for an operator, which may depend on its inputs' dtypes."""
-    schema: Any = schema_of(node)
-    if schema is not None and schema.has_function:
-        return _plain_body(node.op, node.domain, node.version, opsets.get("", node.version))
-    if schema is not None and schema.has_context_dependent_function:
-        types = tuple(map(_type_of, inputs))
-        proto = helper.make_node(
-            node.op, _unique(node.inputs), list(node.outputs), domain=node.domain, **_as_protos(attributes)
-        )
-        version = max(
-            (v for v in schema.context_dependent_function_opset_versions if v <= opsets.get("", 1)), default=0
-        )
-        return standard_function(_bodies(node, schema, version, proto.SerializeToString(), types), opsets)
-    raise OnnxUnsupportedError(f"hybridc has no rule for {node.title} of operator set {node.version}")
-
-
-def _as_protos(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes as ONNX's helper takes them."""
-    values = {
-        name: onnx.GraphProto.FromString(v.proto) if isinstance(v, ModelGraph) else v for name, v in attributes.items()
-    }
-    return {name: from_array(v) if isinstance(v, np.ndarray) else v for name, v in values.items()}
-
-
-def _unique(names: Sequence[str]) -> list[str]:
-    """Names of inputs, which a body that depends on them tells apart."""
-    return [f"{name}.{i}" if name in names[:i] and name else name for i, name in enumerate(names)]
-
-
-def _bodies(node: ModelNode, schema: Any, version: int, proto: bytes, types: Sequence[bytes]) -> Any:
-    text = schema.get_context_dependent_function_with_opset_version(version, proto, list(types))
-    if not text:
-        raise OnnxUnsupportedError(f"the standard has no body for {node.title} with these inputs")
-    return onnx.FunctionProto.FromString(text)
-
-
-@functools.lru_cache(maxsize=1024)
-def _plain_body(op: str, domain: str, version: int, opset: int) -> ModelFunction:
-    schema: Any = defs.get_schema(op, version, domain)
-    versions = [v for v in schema.function_opset_versions if v <= opset] or schema.function_opset_versions[:1]
-    text = schema.get_function_with_opset_version(max(versions))
-    return standard_function(onnx.FunctionProto.FromString(text), {"": opset})
-
-
 def _described(value: Any) -> str:
     """A value's dtype and shape."""
     if value is None or isinstance(value, list):
         return "no array" if value is None else f"a sequence of {len(value)}"
     return f"{np.dtype(value.dtype)}{list(value.shape)}"
-
-
-def _type_of(value: Any) -> bytes:
-    """A value's type, as a message."""
-    if value is None or isinstance(value, list):
-        return onnx.TypeProto().SerializeToString()
-    return helper.make_tensor_type_proto(element_of(value.dtype), list(value.shape)).SerializeToString()

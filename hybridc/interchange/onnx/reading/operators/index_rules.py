@@ -14,9 +14,9 @@ import numpy as np
 from hybridc import np as mnp
 from hybridc import npx
 from hybridc.array.dispatch import is_symbol
-from hybridc.interchange.onnx.reading.limits import check_size
-from hybridc.interchange.onnx.reading.rules import Call, onnx_op
-from hybridc.interchange.onnx.reading.values import numbers
+from hybridc.interchange.onnx.reading.onnx_rules import OnnxCall, onnx_op
+from hybridc.interchange.onnx.reading.size_limits import check_size
+from hybridc.interchange.onnx.reading.walk_values import numbers
 
 
 def from_start(index: Any, size: int) -> Any:
@@ -24,7 +24,7 @@ def from_start(index: Any, size: int) -> Any:
     return mnp.where(index < 0, index + size, index)
 
 
-def checked(call: Call, index: Any, size: int) -> None:
+def checked(call: OnnxCall, index: Any, size: int) -> None:
     """Raise for an index, whose number is known, that names no element."""
     if not is_symbol(index) and index.size:
         values = numbers(index, "")
@@ -33,14 +33,14 @@ def checked(call: Call, index: Any, size: int) -> None:
 
 
 @onnx_op("Gather")
-def gather(call: Call, data: Any, indices: Any) -> Any:
+def gather(call: OnnxCall, data: Any, indices: Any) -> Any:
     axis = call["axis"] % len(data.shape)
     checked(call, indices, data.shape[axis])
     return mnp.take(data, from_start(indices, data.shape[axis]), axis=axis, mode="clip")
 
 
 @onnx_op("GatherElements")
-def gather_elements(call: Call, data: Any, indices: Any) -> Any:
+def gather_elements(call: OnnxCall, data: Any, indices: Any) -> Any:
     axis = call["axis"] % len(data.shape)
     checked(call, indices, data.shape[axis])
     kept = tuple(slice(0, n) if i != axis else slice(None) for i, n in enumerate(indices.shape))
@@ -48,7 +48,7 @@ def gather_elements(call: Call, data: Any, indices: Any) -> Any:
 
 
 @onnx_op("GatherND")
-def gather_nd(call: Call, data: Any, indices: Any) -> Any:
+def gather_nd(call: OnnxCall, data: Any, indices: Any) -> Any:
     """Each row of indices selects a part of the data, the leading axes being common to both."""
     places = _with_batches(indices, data.shape, call["batch_dims"])
     shape = (*places.shape[1:], *data.shape[places.shape[0] :])
@@ -66,7 +66,7 @@ def _with_batches(indices: Any, shape: tuple[int, ...], batches: int = 0) -> Any
 
 
 @onnx_op("ScatterND")
-def scatter_nd(call: Call, data: Any, indices: Any, updates: Any) -> Any:
+def scatter_nd(call: OnnxCall, data: Any, indices: Any, updates: Any) -> Any:
     places = _with_batches(indices, data.shape)
     flat, sizes = _flattened(places, data.shape[: places.shape[0]])
     rest = data.shape[places.shape[0] :]
@@ -84,7 +84,7 @@ def _flattened(places: Any, sizes: tuple[int, ...]) -> tuple[Any, tuple[int, ...
 
 
 @onnx_op("ScatterElements", "Scatter")
-def scatter_elements(call: Call, data: Any, indices: Any, updates: Any) -> Any:
+def scatter_elements(call: OnnxCall, data: Any, indices: Any, updates: Any) -> Any:
     axis = call["axis"] % len(data.shape)
     checked(call, indices, data.shape[axis])
     flat = mnp.zeros(indices.shape, dtype="int64")
@@ -96,7 +96,7 @@ def scatter_elements(call: Call, data: Any, indices: Any, updates: Any) -> Any:
     return mnp.reshape(done, data.shape)
 
 
-def _scattered(call: Call, data: Any, index: Any, rows: Any) -> Any:
+def _scattered(call: OnnxCall, data: Any, index: Any, rows: Any) -> Any:
     """The rows put at indices of the first axis, or combined with what is there."""
     if not index.size:
         return data
@@ -108,13 +108,13 @@ def _scattered(call: Call, data: Any, index: Any, rows: Any) -> Any:
     combine = {"mul": mnp.multiply, "max": mnp.maximum, "min": mnp.minimum}[how]
     for i in range(index.shape[0]):
         place = index[i : i + 1]
-        row = combine(mnp.take(data, place, axis=0), rows[i : i + 1])
+        row = combine(mnp.take(data, place, axis=0, mode="clip"), rows[i : i + 1])
         data = npx.scatter_set_nd(data, row, mnp.expand_dims(place, 0), shape=data.shape)
     return data
 
 
 @onnx_op("TensorScatter")
-def tensor_scatter(call: Call, data: Any, updates: Any, first: Any = None) -> Any:
+def tensor_scatter(call: OnnxCall, data: Any, updates: Any, first: Any = None) -> Any:
     """Updates of a cache along an axis, from an index of each example on."""
     axis, size = call["axis"] % len(data.shape), data.shape[call["axis"]]
     count = updates.shape[axis]
@@ -129,7 +129,7 @@ def tensor_scatter(call: Call, data: Any, updates: Any, first: Any = None) -> An
 
 
 @onnx_op("OneHot", known=(1,))
-def one_hot(call: Call, indices: Any, depth: Any, values: Any) -> Any:
+def one_hot(call: OnnxCall, indices: Any, depth: Any, values: Any) -> Any:
     count = int(depth.reshape(()))
     axis = call["axis"] % (len(indices.shape) + 1)
     check_size((*indices.shape, count))
@@ -141,10 +141,10 @@ def one_hot(call: Call, indices: Any, depth: Any, values: Any) -> Any:
 
 
 @onnx_op("ArrayFeatureExtractor", domain="ai.onnx.ml")
-def array_feature_extractor(_: Call, x: Any, indices: Any) -> Any:
-    return mnp.take(x, mnp.reshape(indices, (-1,)), axis=len(x.shape) - 1)
+def array_feature_extractor(_: OnnxCall, x: Any, indices: Any) -> Any:
+    return mnp.take(x, mnp.reshape(indices, (-1,)), axis=len(x.shape) - 1, mode="clip")
 
 
 @onnx_op("Binarizer", domain="ai.onnx.ml")
-def binarizer(call: Call, x: Any) -> Any:
+def binarizer(call: OnnxCall, x: Any) -> Any:
     return mnp.greater(x, call["threshold"]).astype(x.dtype)

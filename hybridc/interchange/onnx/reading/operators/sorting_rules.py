@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from hybridc import np as mnp
-from hybridc.interchange.onnx.reading.rules import Call, onnx_op
+from hybridc.interchange.onnx.reading.onnx_rules import OnnxCall, onnx_op
+from hybridc.interchange.onnx.reading.operators.move_rules import taken
 
 
 @onnx_op("TopK", known=(1,))
-def top_k(call: Call, x: Any, k: Any = None) -> Any:
+def top_k(call: OnnxCall, x: Any, k: Any = None) -> Any:
     """The largest or smallest elements along an axis, and where they are."""
     count = call["k"] if k is None else int(k.reshape(()))
     axis = call["axis"] % len(x.shape)
@@ -30,12 +31,12 @@ def top_k(call: Call, x: Any, k: Any = None) -> Any:
 
 
 @onnx_op("NonZero", host=True)
-def nonzero(_: Call, x: Any) -> Any:
+def nonzero(_: OnnxCall, x: Any) -> Any:
     return np.array(np.nonzero(np.atleast_1d(x)), np.int64).reshape(max(x.ndim, 1), -1)
 
 
 @onnx_op("Unique", host=True)
-def unique(call: Call, x: Any) -> Any:
+def unique(call: OnnxCall, x: Any) -> Any:
     """The different elements, or parts along an axis: sorted, or in their order."""
     axis = call["axis"]
     values, first, inverse, counts = np.unique(x, True, True, True, axis=axis)
@@ -48,17 +49,17 @@ def unique(call: Call, x: Any) -> Any:
 
 
 @onnx_op("Compress", known=(1,))
-def compress(call: Call, x: Any, condition: Any) -> Any:
+def compress(call: OnnxCall, x: Any, condition: Any) -> Any:
     """The parts along an axis where a condition holds."""
     axis = call["axis"]
     x = mnp.reshape(x, (-1,)) if axis is None else x
     places = np.nonzero(condition)[0]
-    return mnp.take(x, mnp.array(places, dtype="int64"), axis=0 if axis is None else axis)
+    return taken(x, places, 0 if axis is None else axis)
 
 
 @onnx_op("NonMaxSuppression", host=True)
 def non_max_suppression(
-    call: Call, boxes: Any, scores: Any, most: Any = None, overlap: Any = None, threshold: Any = None
+    call: OnnxCall, boxes: Any, scores: Any, most: Any = None, overlap: Any = None, threshold: Any = None
 ) -> Any:
     """The boxes of the highest scores of each class that do not overlap with those of a higher score."""
     limit = 0 if most is None else int(most.reshape(()))

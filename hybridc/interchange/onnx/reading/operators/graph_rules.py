@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ import numpy as np
 from hybridc import np as mnp
 from hybridc.errors import OnnxUnsupportedError
 from hybridc.interchange.onnx.reading.model_graph import ModelGraph
-from hybridc.interchange.onnx.reading.rules import Call, onnx_op
-from hybridc.interchange.onnx.reading.values import is_known, is_traced, lifted, numbers
+from hybridc.interchange.onnx.reading.onnx_rules import OnnxCall, onnx_op
+from hybridc.interchange.onnx.reading.walk_values import as_np, is_known, is_traced, lifted, numbers
 from hybridc.nd.control_flow import cond, foreach, while_loop
 
 #: Steps of a loop that a trace writes one after the other. A loop of more is an error: its program would be long.
@@ -27,13 +28,18 @@ def truth(value: Any) -> bool:
 
 
 @onnx_op("If", raw=True)
-def branch(call: Call, condition: Any) -> Any:
+def branch(call: OnnxCall, condition: Any) -> Any:
     """One of two graphs: the other is not computed, unless the condition follows from inputs of a compiled graph."""
     graphs = call["then_branch"], call["else_branch"]
     if is_traced(condition):
-        chosen = cond(lifted(condition).reshape((1,)), *(lambda g=g: _arrays(call.runner.graph(g, [])) for g in graphs))
+        first, second = (functools.partial(_results, call, graph) for graph in graphs)
+        chosen = cond(lifted(condition).reshape((1,)), first, second)
         return tuple(chosen) if isinstance(chosen, list | tuple) else (chosen,)
     return tuple(call.runner.graph(graphs[0] if truth(condition) else graphs[1], []))
+
+
+def _results(call: OnnxCall, graph: ModelGraph) -> list[Any]:
+    return _arrays(call.runner.graph(graph, []))
 
 
 def _arrays(values: list[Any]) -> list[Any]:
@@ -41,7 +47,7 @@ def _arrays(values: list[Any]) -> list[Any]:
 
 
 @onnx_op("Loop", raw=True, known=(0,))
-def loop(call: Call, most: Any, condition: Any, *states: Any) -> Any:
+def loop(call: OnnxCall, most: Any, condition: Any, *states: Any) -> Any:
     """A graph again and again, while a condition holds, at most so many times; its further results are stacked."""
     body: ModelGraph = call["body"]
     limit = None if most is None else int(np.asarray(numbers(most, "the number of steps")).reshape(()))
@@ -82,7 +88,7 @@ def _stacked(values: list[Any]) -> Any:
     return mnp.stack([lifted(x) for x in values], 0)
 
 
-def _while(call: Call, body: ModelGraph, limit: int | None, condition: Any, states: list[Any]) -> Any:
+def _while(call: OnnxCall, body: ModelGraph, limit: int | None, condition: Any, states: list[Any]) -> Any:
     """A loop whose condition follows from values, in a compiled graph: it has a bound, and no stacked results."""
     if limit is None or len(body.outputs) > 1 + len(states):
         raise OnnxUnsupportedError(
@@ -91,15 +97,16 @@ def _while(call: Call, body: ModelGraph, limit: int | None, condition: Any, stat
     first = [lifted(np.zeros(1, np.int64)), lifted(condition).reshape((1,)).astype("int32"), *_arrays(states)]
 
     def step(i: Any, _: Any, *now: Any) -> Any:
-        test, *after = call.runner.graph(body, [i.reshape(()), np.array(True), *now])
-        return [], [i + 1, lifted(test).reshape((1,)).astype("int32"), *_arrays(after)]
+        entered = [mnp.reshape(as_np(i), ()), np.array(True), *map(as_np, now)]
+        test, *after = call.runner.graph(body, entered)
+        return [], [as_np(i) + 1, lifted(test).reshape((1,)).astype("int32"), *_arrays(after)]
 
     _, last = while_loop(lambda *now: now[1], step, first, limit)
     return tuple(last[2:])
 
 
 @onnx_op("Scan", raw=True, since=9)
-def scan(call: Call, *inputs: Any) -> Any:
+def scan(call: OnnxCall, *inputs: Any) -> Any:
     """A graph for each index of an axis of the inputs; states go from one step to the next."""
     width = call["num_scan_inputs"]
     count = len(inputs) - width
@@ -115,7 +122,7 @@ def scan(call: Call, *inputs: Any) -> Any:
 
 
 @onnx_op("Scan", raw=True)
-def batched_scan(call: Call, lengths: Any, *inputs: Any) -> Any:
+def batched_scan(call: OnnxCall, lengths: Any, *inputs: Any) -> Any:
     """As operator set 8 has it: for each example of a batch, along the second axis."""
     if lengths is not None:
         raise OnnxUnsupportedError(f"{call.node} has lengths of sequences, which are not read; leave them out")
@@ -130,7 +137,7 @@ def batched_scan(call: Call, lengths: Any, *inputs: Any) -> Any:
     return tuple(mnp.stack(list(column), 0) for column in zip(*made, strict=True))
 
 
-def _scanned(call: Call, states: list[Any], rows: list[Any]) -> tuple[list[Any], list[Any]]:
+def _scanned(call: OnnxCall, states: list[Any], rows: list[Any]) -> tuple[list[Any], list[Any]]:
     """The last states and the stacked results of a loop over the first axis."""
 
     def step(row: Any, now: Any) -> Any:
@@ -142,7 +149,7 @@ def _scanned(call: Call, states: list[Any], rows: list[Any]) -> tuple[list[Any],
 
 
 @onnx_op("SequenceMap", raw=True)
-def sequence_map(call: Call, first: Any, *more: Any) -> Any:
+def sequence_map(call: OnnxCall, first: Any, *more: Any) -> Any:
     """A graph for each element of a sequence."""
     results = [
         call.runner.graph(call["body"], [x, *(m[i] if isinstance(m, list) else m for m in more)])

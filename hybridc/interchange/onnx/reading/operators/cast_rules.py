@@ -13,9 +13,9 @@ import numpy as np
 from onnx import TensorProto
 
 from hybridc import np as mnp
-from hybridc.interchange.onnx.reading.rules import Call, onnx_op
+from hybridc.interchange.onnx.reading.onnx_rules import OnnxCall, onnx_op
 from hybridc.interchange.onnx.reading.tensor_values import dtype_of_element, element_of
-from hybridc.interchange.onnx.reading.values import WIDER, has_dtype, is_known, is_traced, lifted, numbers
+from hybridc.interchange.onnx.reading.walk_values import WIDER, has_dtype, is_known, is_traced, lifted, numbers
 
 # Floats that saturate, unless the node says otherwise.
 _EIGHT_BITS = frozenset(
@@ -28,12 +28,12 @@ _POWERS = getattr(TensorProto, "FLOAT8E8M0", 24)
 
 
 @onnx_op("Cast", raw=True)
-def cast(call: Call, x: Any) -> Any:
+def cast(call: OnnxCall, x: Any) -> Any:
     return cast_to(x, call["to"], call["saturate"] != 0, call["round_mode"] or "up")
 
 
 @onnx_op("CastLike", raw=True)
-def cast_like(call: Call, x: Any, like: Any) -> Any:
+def cast_like(call: OnnxCall, x: Any, like: Any) -> Any:
     return cast_to(x, element_of(like.dtype), call["saturate"] != 0, call["round_mode"] or "up")
 
 
@@ -122,7 +122,7 @@ def _texts(x: Any) -> Any:
 
 
 @onnx_op("BitCast", raw=True)
-def bit_cast(call: Call, x: Any) -> Any:
+def bit_cast(call: OnnxCall, x: Any) -> Any:
     """The same bits, read as another dtype."""
     dtype = dtype_of_element(call["to"], "BitCast")
     return numbers(x, "an array whose bits are read as another dtype").view(dtype)

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from hybridc import np as mnp
-from hybridc.interchange.onnx.reading.limits import check_size
 from hybridc.interchange.onnx.reading.model_graph import Array
-from hybridc.interchange.onnx.reading.rules import Call, onnx_op
+from hybridc.interchange.onnx.reading.onnx_rules import OnnxCall, onnx_op
+from hybridc.interchange.onnx.reading.operators.move_rules import taken
+from hybridc.interchange.onnx.reading.size_limits import check_size
 
 
 @onnx_op("Upsample", known=(1,))
-def upsample(call: Call, x: Any, scales: Any = None) -> Any:
+def upsample(call: OnnxCall, x: Any, scales: Any = None) -> Any:
     """As Resize, whose older name it is."""
     factors = [float(s) for s in (call["scales"] if scales is None else scales)]
     sizes = [math.floor(n * s) for n, s in zip(x.shape, factors)]
@@ -31,7 +32,7 @@ def upsample(call: Call, x: Any, scales: Any = None) -> Any:
 
 
 @onnx_op("Resize", known=(1, 2, 3))
-def resize(call: Call, x: Any, roi: Any = None, scales: Any = None, sizes: Any = None) -> Any:
+def resize(call: OnnxCall, x: Any, roi: Any = None, scales: Any = None, sizes: Any = None) -> Any:
     """By scales or to sizes, on some axes; beyond a region of interest is a number."""
     if call.version < 11:
         roi, scales = None, roi
@@ -65,7 +66,7 @@ def _cropped(roi: Any, old: list[int], factors: list[float]) -> list[int]:
     ]
 
 
-def _fitted(call: Call, old: list[int], sizes: list[int]) -> tuple[list[int], list[float]]:
+def _fitted(call: OnnxCall, old: list[int], sizes: list[int]) -> tuple[list[int], list[float]]:
     """The sizes, and the scales that they are; with a policy all scales are one."""
     factors = [m / n for m, n in zip(sizes, old)]
     policy = call["keep_aspect_ratio_policy"] or "stretch"
@@ -84,7 +85,7 @@ def _places(mode: str, size: int, old: int, scale: float, window: tuple[float, f
         case "pytorch_half_pixel":
             return (index + 0.5) / scale - 0.5 if size > 1 else np.zeros(size)
         case "align_corners":
-            return index * (old - 1) / (size - 1) if size > 1 else np.zeros(size)
+            return index * (old - 1) / (scale * old - 1) if size > 1 else np.zeros(size)
         case "asymmetric":
             return index / scale
         case "tf_half_pixel_for_nn":
@@ -101,7 +102,7 @@ def _places(mode: str, size: int, old: int, scale: float, window: tuple[float, f
             raise ValueError(f"coordinate_transformation_mode={mode!r} is not known")
 
 
-def _options(call: Call, scale: float, extrapolates: bool) -> dict[str, Any]:
+def _options(call: OnnxCall, scale: float, extrapolates: bool) -> dict[str, Any]:
     return {
         "scale": scale if call["antialias"] and scale < 1 else 1.0,
         "cubic": -0.75 if call["cubic_coeff_a"] is None else call["cubic_coeff_a"],
@@ -117,7 +118,7 @@ def _interpolated(x: Any, axis: int, places: Array, how: str, options: dict[str,
     shape = (-1,) + (1,) * (len(x.shape) - axis - 1)
     y: Any = 0
     for k in range(index.shape[1]):
-        part = mnp.take(x, mnp.array(index[:, k], dtype="int64"), axis=axis)
+        part = taken(x, index[:, k], axis)
         y = part if index.shape[1] == 1 else y + part * mnp.array(weights[:, k].reshape(shape), dtype=x.dtype)
     if outside is not None:
         inside = ((places >= 0) & (places <= x.shape[axis] - 1)).reshape(shape)

@@ -54,6 +54,13 @@ def numbers(value: Any, what: str) -> Any:
     return value.asnumpy() if isinstance(value, NDArray) else value
 
 
+def as_np(value: Any) -> Any:
+    """An array or a symbol as one of ``mx.np``; NumPy's arrays as they are."""
+    if isinstance(value, list | tuple):
+        return [as_np(x) for x in value]
+    return value.as_np_ndarray() if isinstance(value, NDArray) or is_symbol(value) else value
+
+
 # Integers that are not compiled, and the dtypes in which a graph computes with them.
 WIDER = {np.dtype(a): np.dtype(b) for a, b in (("int16", "int32"), ("uint16", "int32"), ("uint32", "int64"))}
 

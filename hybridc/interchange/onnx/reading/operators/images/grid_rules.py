@@ -13,13 +13,14 @@ import numpy as np
 
 from hybridc import np as mnp
 from hybridc import npx
-from hybridc.interchange.onnx.reading.limits import check_size
-from hybridc.interchange.onnx.reading.operators.windows import pads_of, spatial
-from hybridc.interchange.onnx.reading.rules import Call, onnx_op
+from hybridc.interchange.onnx.reading.onnx_rules import OnnxCall, onnx_op
+from hybridc.interchange.onnx.reading.operators.move_rules import taken
+from hybridc.interchange.onnx.reading.operators.images.window_rules import pads_of, spatial
+from hybridc.interchange.onnx.reading.size_limits import check_size
 
 
 @onnx_op("GridSample")
-def grid_sample(call: Call, x: Any, grid: Any) -> Any:
+def grid_sample(call: OnnxCall, x: Any, grid: Any) -> Any:
     """The data at places from -1 to 1 along each axis of the image."""
     sizes = x.shape[2:]
     aligned, border, mode = bool(call["align_corners"]), call["padding_mode"], call["mode"].removeprefix("bi")
@@ -84,7 +85,7 @@ def _gathered(x: Any, places: list[Any]) -> Any:
 
 
 @onnx_op("RoiAlign", known=(1, 2))
-def roi_align(call: Call, x: Any, rois: Any, batch: Any) -> Any:
+def roi_align(call: OnnxCall, x: Any, rois: Any, batch: Any) -> Any:
     """The mean or the maximum of places in each part of regions."""
     height, width = call["output_height"], call["output_width"]
     scale, shift = (
@@ -109,8 +110,8 @@ def _pooled_region(x: Any, ys: Any, xs: Any, parts: tuple[int, int, int, int], m
     corners: list[Any] = []
     taps = [_linear_taps(p, n) for p, n in zip((ys, xs), x.shape[1:])]
     for (yi, yw), (xi, xw) in itertools.product(zip(*taps[0]), zip(*taps[1])):
-        rows = mnp.take(x, mnp.array(yi, dtype="int64"), axis=1)
-        found = mnp.take(rows, mnp.array(xi, dtype="int64"), axis=2)
+        rows = taken(x, yi, 1)
+        found = taken(rows, xi, 2)
         corners.append(found * mnp.array(yw[:, None] * xw, dtype=x.dtype))
     shape = (x.shape[0], height, ny, width, nx)
     if mode == "max":
@@ -118,7 +119,7 @@ def _pooled_region(x: Any, ys: Any, xs: Any, parts: tuple[int, int, int, int], m
         for c in corners[1:]:
             largest = mnp.maximum(largest, c)
         return mnp.max(largest.reshape(shape), axis=(2, 4))
-    return mnp.mean(sum(corners[1:], corners[0]).reshape(shape), axis=(2, 4))
+    return mnp.mean(mnp.reshape(sum(corners[1:], corners[0]), shape), axis=(2, 4))
 
 
 def _linear_taps(places: Any, size: int) -> tuple[list[Any], list[Any]]:
@@ -132,7 +133,7 @@ def _linear_taps(places: Any, size: int) -> tuple[list[Any], list[Any]]:
 
 
 @onnx_op("DeformConv")
-def deformable_convolution(call: Call, x: Any, w: Any, offset: Any, b: Any = None, mask: Any = None) -> Any:
+def deformable_convolution(call: OnnxCall, x: Any, w: Any, offset: Any, b: Any = None, mask: Any = None) -> Any:
     """A convolution whose windows' elements lie elsewhere, by an offset for each."""
     rank, kernel = len(x.shape) - 2, w.shape[2:]
     strides, dilations = spatial(call, "strides", rank), spatial(call, "dilations", rank)
@@ -178,5 +179,5 @@ def _deformed(x: Any, shift: Any, tap: Any, geometry: Any) -> Any:
 
 
 @onnx_op("MaxRoiPool")
-def max_roi_pool(call: Call, x: Any, rois: Any) -> Any:
+def max_roi_pool(call: OnnxCall, x: Any, rois: Any) -> Any:
     return npx.roi_pooling(x, rois, pooled_size=call["pooled_shape"], spatial_scale=call["spatial_scale"])

@@ -12,12 +12,13 @@ import numpy as np
 from onnx import TensorProto
 
 from hybridc import np as mnp
-from hybridc.interchange.onnx.reading.operators.casts import cast_to
-from hybridc.interchange.onnx.reading.operators.windows import general_convolution, pads_of, spatial
-from hybridc.interchange.onnx.reading.rules import Call, onnx_op
+from hybridc.interchange.onnx.reading.onnx_rules import OnnxCall, onnx_op
+from hybridc.interchange.onnx.reading.operators.cast_rules import cast_to
+from hybridc.interchange.onnx.reading.operators.images.window_rules import general_convolution, pads_of, spatial
 from hybridc.interchange.onnx.reading.tensor_values import dtype_of_element, element_of
-from hybridc.interchange.onnx.reading.values import lifted
+from hybridc.interchange.onnx.reading.walk_values import lifted
 
+# The smallest and the largest integers of so many bits.
 _RANGES = {"int4": (-8, 7), "uint4": (0, 15), "int2": (-2, 1), "uint2": (0, 3)}
 
 
@@ -43,7 +44,7 @@ def _spread(p: Any, x: Any, axis: int, block: int) -> Any:
 
 
 @onnx_op("QuantizeLinear", raw=True)
-def quantize_linear(call: Call, x: Any, scale: Any, zero: Any = None) -> Any:
+def quantize_linear(call: OnnxCall, x: Any, scale: Any, zero: Any = None) -> Any:
     """``saturate(round(x / scale) + zero)``."""
     element = element_of(zero.dtype) if zero is not None else call["output_dtype"] or TensorProto.UINT8
     x = lifted(x)
@@ -59,7 +60,7 @@ def quantize_linear(call: Call, x: Any, scale: Any, zero: Any = None) -> Any:
 
 
 @onnx_op("DequantizeLinear", raw=True)
-def dequantize_linear(call: Call, x: Any, scale: Any, zero: Any = None) -> Any:
+def dequantize_linear(call: OnnxCall, x: Any, scale: Any, zero: Any = None) -> Any:
     """``(x - zero) * scale``."""
     axis, block = 1 if call["axis"] is None else call["axis"], call["block_size"] or 0
     target = call["output_dtype"] or element_of(scale.dtype)
@@ -81,16 +82,16 @@ def _centered(x: Any, zero: Any, axis: int | None = None) -> Any:
 
 
 @onnx_op("MatMulInteger")
-def matmul_integer(_: Call, a: Any, b: Any, a_zero: Any = None, b_zero: Any = None) -> Any:
+def matmul_integer(_: OnnxCall, a: Any, b: Any, a_zero: Any = None, b_zero: Any = None) -> Any:
     return mnp.matmul(_centered(a, a_zero, len(a.shape) - 2), _centered(b, b_zero))
 
 
 @onnx_op("ConvInteger")
-def convolution_integer(call: Call, x: Any, w: Any, x_zero: Any = None, w_zero: Any = None) -> Any:
+def convolution_integer(call: OnnxCall, x: Any, w: Any, x_zero: Any = None, w_zero: Any = None) -> Any:
     return _convolved(call, _centered(x, x_zero), _centered(w, w_zero, 0))
 
 
-def _convolved(call: Call, x: Any, w: Any) -> Any:
+def _convolved(call: OnnxCall, x: Any, w: Any) -> Any:
     rank = len(x.shape) - 2
     strides, dilations = spatial(call, "strides", rank), spatial(call, "dilations", rank)
     pads = pads_of(call, x.shape[2:], w.shape[2:], strides, dilations)
@@ -105,7 +106,7 @@ def _requantized(total: Any, ratio: Any, zero: Any, dtype: Any) -> Any:
 
 
 @onnx_op("QLinearMatMul", raw=True)
-def qlinear_matmul(_: Call, *inputs: Any) -> Any:
+def qlinear_matmul(_: OnnxCall, *inputs: Any) -> Any:
     """A product of quantized matrices, quantized."""
     element = element_of(inputs[7].dtype)
     numbers = [lifted(cast_to(x, TensorProto.FLOAT)) for x in inputs]
@@ -127,7 +128,7 @@ def _rows(x: Any) -> Any:
 
 @onnx_op("QLinearConv")
 def qlinear_convolution(
-    call: Call,
+    call: OnnxCall,
     x: Any,
     x_scale: Any,
     x_zero: Any,

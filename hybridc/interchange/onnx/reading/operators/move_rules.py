@@ -13,13 +13,13 @@ import numpy as np
 
 from hybridc import np as mnp
 from hybridc import npx
-from hybridc.interchange.onnx.reading.limits import check_size
-from hybridc.interchange.onnx.reading.rules import Call, onnx_op
+from hybridc.interchange.onnx.reading.onnx_rules import OnnxCall, onnx_op
+from hybridc.interchange.onnx.reading.size_limits import check_size
 from hybridc.interchange.onnx.reading.tensor_values import dtype_of_element
 
 
 @onnx_op("Constant", raw=True)
-def constant(call: Call) -> Any:
+def constant(call: OnnxCall) -> Any:
     """Its attribute: a tensor, a number, text, or a list of these."""
     for name, dtype in (("value_float", np.float32), ("value_floats", np.float32), ("value_int", np.int64),
                         ("value_ints", np.int64), ("value_string", object), ("value_strings", object)):  # fmt: skip
@@ -32,7 +32,7 @@ def constant(call: Call) -> Any:
 
 
 @onnx_op("ConstantOfShape", known=(0,))
-def constant_of_shape(call: Call, shape: Any) -> Any:
+def constant_of_shape(call: OnnxCall, shape: Any) -> Any:
     value = np.zeros(1, np.float32) if call["value"] is None else call["value"]
     if value.size != 1:
         raise call.refuse(f"its value must have one element, got {value.size}")
@@ -42,12 +42,12 @@ def constant_of_shape(call: Call, shape: Any) -> Any:
 
 
 @onnx_op("Shape", raw=True)
-def shape_of(call: Call, x: Any) -> Any:
+def shape_of(call: OnnxCall, x: Any) -> Any:
     return np.array(x.shape[slice(call["start"], call["end"])], np.int64)
 
 
 @onnx_op("Size", raw=True)
-def size_of(_: Call, x: Any) -> Any:
+def size_of(_: OnnxCall, x: Any) -> Any:
     return np.array(math.prod(x.shape), np.int64)
 
 
@@ -60,7 +60,7 @@ def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
 
 
 @onnx_op("Reshape", known=(1,))
-def reshape(call: Call, x: Any, shape: Any = None) -> Any:
+def reshape(call: OnnxCall, x: Any, shape: Any = None) -> Any:
     """0 keeps a size, unless zeros are sizes; -1 is what is left."""
     wanted = [int(n) for n in (call["shape"] if shape is None else shape)]
     if not call["allowzero"]:
@@ -69,13 +69,13 @@ def reshape(call: Call, x: Any, shape: Any = None) -> Any:
 
 
 @onnx_op("Flatten")
-def flatten(call: Call, x: Any) -> Any:
+def flatten(call: OnnxCall, x: Any) -> Any:
     axis = call["axis"] + len(x.shape) * (call["axis"] < 0)
     return mnp.reshape(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
 
 
 @onnx_op("Squeeze", known=(1,))
-def squeeze(call: Call, x: Any, axes: Any = None) -> Any:
+def squeeze(call: OnnxCall, x: Any, axes: Any = None) -> Any:
     chosen = call["axes"] if axes is None else tuple(map(int, axes))
     rank = len(x.shape)
     dropped = {a % rank for a in chosen} if chosen is not None else {i for i, n in enumerate(x.shape) if n == 1}
@@ -85,7 +85,7 @@ def squeeze(call: Call, x: Any, axes: Any = None) -> Any:
 
 
 @onnx_op("Unsqueeze", known=(1,))
-def unsqueeze(call: Call, x: Any, axes: Any = None) -> Any:
+def unsqueeze(call: OnnxCall, x: Any, axes: Any = None) -> Any:
     chosen = call["axes"] if axes is None else np.atleast_1d(axes).tolist()
     rank = len(x.shape) + len(chosen)
     added, sizes = {a % rank for a in chosen}, iter(x.shape)
@@ -95,17 +95,17 @@ def unsqueeze(call: Call, x: Any, axes: Any = None) -> Any:
 
 
 @onnx_op("Transpose")
-def transpose(call: Call, x: Any) -> Any:
+def transpose(call: OnnxCall, x: Any) -> Any:
     return mnp.transpose(x, call["perm"] or tuple(reversed(range(len(x.shape)))))
 
 
 @onnx_op("Concat")
-def concat(call: Call, *xs: Any) -> Any:
+def concat(call: OnnxCall, *xs: Any) -> Any:
     return xs[0] if len(xs) == 1 else mnp.concatenate(xs, 1 if call["axis"] is None else call["axis"])
 
 
 @onnx_op("Split", known=(1,))
-def split(call: Call, x: Any, sizes: Any = None) -> Any:
+def split(call: OnnxCall, x: Any, sizes: Any = None) -> Any:
     """Parts of these sizes; else as many equal ones as there are outputs, of which the last may be smaller."""
     axis = call["axis"] % len(x.shape)
     lengths = call["split"] if sizes is None else [int(n) for n in sizes]
@@ -128,7 +128,7 @@ def part_of(x: Any, axis: int, begin: int, end: int) -> Any:
 
 
 @onnx_op("Slice", known=(1, 2, 3, 4))
-def slice_of(call: Call, x: Any, starts: Any = None, ends: Any = None, axes: Any = None, steps: Any = None) -> Any:
+def slice_of(call: OnnxCall, x: Any, starts: Any = None, ends: Any = None, axes: Any = None, steps: Any = None) -> Any:
     starts = call["starts"] if starts is None else starts.tolist()
     ends = call["ends"] if ends is None else ends.tolist()
     axes = call["axes"] if axes is None else axes.tolist()
@@ -146,21 +146,21 @@ def slice_of(call: Call, x: Any, starts: Any = None, ends: Any = None, axes: Any
 
 
 @onnx_op("Expand", known=(1,))
-def expand(call: Call, x: Any, shape: Any) -> Any:
+def expand(call: OnnxCall, x: Any, shape: Any) -> Any:
     sizes = np.broadcast_shapes(x.shape, tuple(map(int, shape)))
     check_size(sizes)
     return mnp.broadcast_to(x, sizes)
 
 
 @onnx_op("Tile", known=(1,), since=6)
-def tile(call: Call, x: Any, repeats: Any) -> Any:
+def tile(call: OnnxCall, x: Any, repeats: Any) -> Any:
     counts = tuple(map(int, repeats))
     check_size([n * r for n, r in zip(x.shape, counts)])
     return mnp.tile(x, counts)
 
 
 @onnx_op("Range", known=(0, 1, 2))
-def range_of(call: Call, start: Any, limit: Any, delta: Any) -> Any:
+def range_of(call: OnnxCall, start: Any, limit: Any, delta: Any) -> Any:
     first, end, step = (x.reshape(())[()] for x in (start, limit, delta))
     count = (
         max(0, math.ceil((end.astype(np.float64) - first) / step))
@@ -172,13 +172,13 @@ def range_of(call: Call, start: Any, limit: Any, delta: Any) -> Any:
 
 
 @onnx_op("EyeLike")
-def eye_like(call: Call, x: Any) -> Any:
+def eye_like(call: OnnxCall, x: Any) -> Any:
     dtype = x.dtype if call["dtype"] is None else dtype_of_element(call["dtype"], "EyeLike")
     return np.eye(x.shape[0], x.shape[1], k=call["k"], dtype=dtype)
 
 
 @onnx_op("Trilu", known=(1,))
-def trilu(call: Call, x: Any, k: Any = None) -> Any:
+def trilu(call: OnnxCall, x: Any, k: Any = None) -> Any:
     """The upper or lower triangle of the last two axes, 0 elsewhere."""
     diagonal = 0 if k is None else int(k.reshape(()))
     keep = (np.triu if call["upper"] else np.tril)(np.ones(x.shape[-2:], bool), diagonal)
@@ -186,7 +186,7 @@ def trilu(call: Call, x: Any, k: Any = None) -> Any:
 
 
 @onnx_op("DepthToSpace")
-def depth_to_space(call: Call, x: Any) -> Any:
+def depth_to_space(call: OnnxCall, x: Any) -> Any:
     n, c, h, w = x.shape
     b = call["blocksize"]
     if call["mode"] == "CRD":
@@ -197,7 +197,7 @@ def depth_to_space(call: Call, x: Any) -> Any:
 
 
 @onnx_op("SpaceToDepth")
-def space_to_depth(call: Call, x: Any) -> Any:
+def space_to_depth(call: OnnxCall, x: Any) -> Any:
     n, c, h, w = x.shape
     b = call["blocksize"]
     order = (0, 1, 3, 5, 2, 4) if call["mode"] == "CRD" else (0, 3, 5, 1, 2, 4)
@@ -206,7 +206,7 @@ def space_to_depth(call: Call, x: Any) -> Any:
 
 
 @onnx_op("Pad", known=(1, 2, 3))
-def pad(call: Call, x: Any, pads: Any = None, value: Any = None, axes: Any = None) -> Any:
+def pad(call: OnnxCall, x: Any, pads: Any = None, value: Any = None, axes: Any = None) -> Any:
     """Borders of a constant, the edge, its mirror image or the other end; negative ones cut off."""
     widths = [int(n) for n in (call["pads"] if pads is None else pads)]
     rank = len(x.shape)
@@ -222,6 +222,11 @@ def pad(call: Call, x: Any, pads: Any = None, value: Any = None, axes: Any = Non
     )
 
 
+def taken(x: Any, places: Any, axis: int) -> Any:
+    """The elements at indices along an axis, which are known and not outside of it."""
+    return mnp.take(x, mnp.array(places, dtype="int64"), axis=axis, mode="clip")
+
+
 def padded(x: Any, border: list[tuple[int, int]], mode: str, number: Any = 0) -> Any:
     """An array with borders, by ONNX's name of what fills them."""
     check_size(n + before + after for n, (before, after) in zip(x.shape, border))
@@ -230,11 +235,11 @@ def padded(x: Any, border: list[tuple[int, int]], mode: str, number: Any = 0) ->
             continue
         shape, size = list(x.shape), x.shape[axis]
         if mode == "constant":
-            parts = [_filled(x, [*shape[:axis], n, *shape[axis + 1 :]], number) for n in (before, after)]
-            x = mnp.concatenate([parts[0], x, parts[1]], axis)
+            parts = [_filled(x, [*shape[:axis], n, *shape[axis + 1 :]], number) if n else None for n in (before, after)]
+            x = mnp.concatenate([p for p in (parts[0], x, parts[1]) if p is not None], axis)
         else:
             places = np.pad(np.arange(size), (before, after), mode=mode)  # pyright: ignore[reportCallIssue, reportArgumentType]
-            x = mnp.take(x, mnp.array(places, dtype="int64"), axis=axis)
+            x = taken(x, places, axis)
     return x
 
 
@@ -243,7 +248,7 @@ def _filled(x: Any, shape: list[int], number: Any) -> Any:
 
 
 @onnx_op("CenterCropPad", known=(1,))
-def center_crop_pad(call: Call, x: Any, shape: Any) -> Any:
+def center_crop_pad(call: OnnxCall, x: Any, shape: Any) -> Any:
     """The middle of the axes that are too long, and zeros around those that are too short."""
     axes = range(len(x.shape)) if call["axes"] is None else [a % len(x.shape) for a in call["axes"]]
     border = [(0, 0)] * len(x.shape)
@@ -256,11 +261,14 @@ def center_crop_pad(call: Call, x: Any, shape: Any) -> Any:
     return padded(x, border, "constant")
 
 
-@onnx_op("ReverseSequence", known=(1,))
-def reverse_sequence(call: Call, x: Any, lengths: Any) -> Any:
+@onnx_op("ReverseSequence")
+def reverse_sequence(call: OnnxCall, x: Any, lengths: Any) -> Any:
     """Of each example the first elements in time, backwards."""
     time, batch = call["time_axis"], call["batch_axis"]
     rows = mnp.moveaxis(x, (batch, time), (0, 1))
-    places = np.array([[*range(n - 1, -1, -1), *range(n, rows.shape[1])] for n in map(int, lengths)])
-    index = np.stack([np.broadcast_to(np.arange(len(places))[:, None], places.shape), places])
-    return mnp.moveaxis(npx.gather_nd(rows, mnp.array(index, dtype="int64")), (0, 1), (batch, time))
+    count, steps = rows.shape[:2]
+    step = mnp.array(np.broadcast_to(np.arange(steps), (count, steps)), dtype="int64")
+    example = mnp.array(np.broadcast_to(np.arange(count)[:, None], (count, steps)), dtype="int64")
+    last = mnp.expand_dims(lengths.astype("int64"), 1) - 1
+    places = mnp.where(step <= last, last - step, step)
+    return mnp.moveaxis(npx.gather_nd(rows, mnp.stack([example, places], 0)), (0, 1), (batch, time))

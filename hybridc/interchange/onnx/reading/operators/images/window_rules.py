@@ -15,14 +15,14 @@ import numpy as np
 from hybridc import np as mnp
 from hybridc import npx
 from hybridc.dtypes import is_float
-from hybridc.interchange.onnx.reading.limits import check_size
-from hybridc.interchange.onnx.reading.operators.moves import padded
-from hybridc.interchange.onnx.reading.rules import Call, onnx_op
+from hybridc.interchange.onnx.reading.onnx_rules import OnnxCall, onnx_op
+from hybridc.interchange.onnx.reading.operators.move_rules import padded, taken
+from hybridc.interchange.onnx.reading.size_limits import check_size
 
 Pads = list[tuple[int, int]]
 
 
-def spatial(call: Call, name: str, rank: int, default: int = 1) -> tuple[int, ...]:
+def spatial(call: OnnxCall, name: str, rank: int, default: int = 1) -> tuple[int, ...]:
     """An attribute that has a number for each axis of an image."""
     values = call[name]
     if not values:
@@ -33,7 +33,7 @@ def spatial(call: Call, name: str, rank: int, default: int = 1) -> tuple[int, ..
 
 
 def pads_of(
-    call: Call, sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+    call: OnnxCall, sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> Pads:
     """What is added before and after each axis of an image, by numbers or by a rule."""
     how, rank = call["auto_pad"] or "NOTSET", len(sizes)
@@ -59,7 +59,7 @@ def with_pads(x: Any, pads: Pads, number: Any = 0) -> tuple[Any, tuple[int, ...]
 
 
 @onnx_op("Conv")
-def convolution(call: Call, x: Any, w: Any, b: Any = None) -> Any:
+def convolution(call: OnnxCall, x: Any, w: Any, b: Any = None) -> Any:
     rank, kernel = len(x.shape) - 2, w.shape[2:]
     if len(w.shape) != len(x.shape):
         raise call.refuse(f"data of the shape {x.shape} and kernels of the shape {w.shape} must have equally many axes")
@@ -94,13 +94,13 @@ def windows_of(x: Any, kernel: Sequence[int], strides: Sequence[int], dilations:
     check_size((*x.shape[:2], *counts, *kernel))
     for i, (k, s, d, count) in enumerate(zip(kernel, strides, dilations, counts)):
         places = np.arange(count)[:, None] * s + np.arange(k) * d
-        x = mnp.moveaxis(mnp.take(x, mnp.array(places, dtype="int64"), axis=2 + i), 3 + i, -1)
+        x = mnp.moveaxis(taken(x, places, 2 + i), 3 + i, -1)
     assert len(x.shape) == 2 + 2 * rank
     return x
 
 
 @onnx_op("ConvTranspose")
-def transposed_convolution(call: Call, x: Any, w: Any, b: Any = None) -> Any:
+def transposed_convolution(call: OnnxCall, x: Any, w: Any, b: Any = None) -> Any:
     """The result's size follows from the pads, or the pads from the size that is asked for."""
     rank, kernel, groups = len(x.shape) - 2, w.shape[2:], call["group"]
     strides, dilations = spatial(call, "strides", rank), spatial(call, "dilations", rank)
@@ -108,23 +108,23 @@ def transposed_convolution(call: Call, x: Any, w: Any, b: Any = None) -> Any:
     full = [s * (n - 1) + d * (k - 1) + 1 for n, s, d, k in zip(x.shape[2:], strides, dilations, kernel)]
     if call["output_shape"] or how.startswith("SAME"):
         wanted = call["output_shape"] or [n * s for n, s in zip(x.shape[2:], strides)]
-        totals = [f + e - n for f, e, n in zip(full, extra, wanted[-rank:])]
-        pads = [(t // 2, t - t // 2) if how == "SAME_UPPER" else (t - t // 2, t // 2) for t in totals]
-        if call["output_shape"] and how == "NOTSET":
-            pads = [(t // 2, t - t // 2) for t in totals]
+        sizes = list(wanted)[-rank:]
+        totals = [max(0, f + e - n) for f, e, n in zip(full, extra, sizes)]
+        begins = [t // 2 if how == "SAME_UPPER" else t - t // 2 for t in totals]
     else:
         pads = pads_of(call, x.shape[2:], kernel, strides, dilations)
+        begins = [a for a, _ in pads]
+        sizes = [f + e - a - c for f, e, (a, c) in zip(full, extra, pads)]
     check_size((x.shape[0], w.shape[1] * groups, *full))
     options = {"kernel": kernel, "stride": strides, "dilate": dilations, "num_group": groups}
     y = npx.deconvolution(x, w, num_filter=w.shape[1] * groups, no_bias=True, **options)
-    y = padded(y, [(0, 0), (0, 0), *((0, max(0, e - max(b, 0))) for e, (_, b) in zip(extra, pads))], "constant")
-    sizes = [f + e - a - c for f, e, (a, c) in zip(full, extra, pads)]
-    y = padded(y, [(0, 0), (0, 0), *((max(0, -a), max(0, -c)) for a, c in pads)], "constant")
-    y = y[(slice(None), slice(None), *(slice(max(a, 0), max(a, 0) + n) for (a, _), n in zip(pads, sizes)))]
+    ends = [(0, max(0, a + n - f)) for a, n, f in zip(begins, sizes, full)]
+    y = padded(y, [(0, 0), (0, 0), *ends], "constant")
+    y = y[(slice(None), slice(None), *(slice(a, a + n) for a, n in zip(begins, sizes)))]
     return y if b is None else y + b.reshape((1, -1, *[1] * rank))
 
 
-def _pool_geometry(call: Call, x: Any) -> tuple[Any, Any, Any, Pads]:
+def _pool_geometry(call: OnnxCall, x: Any) -> tuple[Any, Any, Any, Pads]:
     rank = len(x.shape) - 2
     kernel, strides = spatial(call, "kernel_shape", rank), spatial(call, "strides", rank)
     dilations = spatial(call, "dilations", rank)
@@ -141,7 +141,7 @@ def _pool_geometry(call: Call, x: Any) -> tuple[Any, Any, Any, Pads]:
 
 
 @onnx_op("MaxPool")
-def max_pool(call: Call, x: Any) -> Any:
+def max_pool(call: OnnxCall, x: Any) -> Any:
     """The largest elements of windows, and where in the data they are."""
     kernel, strides, dilations, pads = _pool_geometry(call, x)
     if (
@@ -156,7 +156,7 @@ def max_pool(call: Call, x: Any) -> Any:
     return _max_of_windows(call, x, kernel, strides, dilations, pads)
 
 
-def _max_of_windows(call: Call, x: Any, kernel: Any, strides: Any, dilations: Any, pads: Pads) -> Any:
+def _max_of_windows(call: OnnxCall, x: Any, kernel: Any, strides: Any, dilations: Any, pads: Pads) -> Any:
     lowest = -np.inf if is_float(np.dtype(x.dtype)) else np.iinfo(x.dtype).min
     parts = windows_of(padded(x, [(0, 0), (0, 0), *pads], "constant", lowest), kernel, strides, dilations)
     rank = len(kernel)
@@ -184,7 +184,7 @@ def _numpy_windows(x: Any, kernel: Any, strides: Any, dilations: Any) -> Any:
 
 
 @onnx_op("AveragePool")
-def average_pool(call: Call, x: Any) -> Any:
+def average_pool(call: OnnxCall, x: Any) -> Any:
     """Means of windows, which count the pads or do not."""
     kernel, strides, dilations, pads = _pool_geometry(call, x)
     rank = len(kernel)
@@ -200,7 +200,7 @@ def average_pool(call: Call, x: Any) -> Any:
 
 
 @onnx_op("LpPool")
-def lp_pool(call: Call, x: Any) -> Any:
+def lp_pool(call: OnnxCall, x: Any) -> Any:
     kernel, strides, dilations, pads = _pool_geometry(call, x)
     parts = windows_of(padded(x, [(0, 0), (0, 0), *pads], "constant"), kernel, strides, dilations)
     return _norm(parts, call["p"], tuple(range(-len(kernel), 0)), False)
@@ -214,7 +214,7 @@ def _norm(x: Any, p: float, axes: tuple[int, ...], keepdims: bool) -> Any:
 
 
 @onnx_op("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
-def global_pool(call: Call, x: Any) -> Any:
+def global_pool(call: OnnxCall, x: Any) -> Any:
     axes = tuple(range(2, len(x.shape)))
     if call.node.op == "GlobalLpPool":
         return _norm(x, call["p"], axes, True)
@@ -222,7 +222,7 @@ def global_pool(call: Call, x: Any) -> Any:
 
 
 @onnx_op("MaxUnpool", known=(2,))
-def max_unpool(call: Call, x: Any, indices: Any, shape: Any = None) -> Any:
+def max_unpool(call: OnnxCall, x: Any, indices: Any, shape: Any = None) -> Any:
     """The elements where they were before MaxPool, and 0 elsewhere."""
     rank = len(x.shape) - 2
     kernel, strides = spatial(call, "kernel_shape", rank), spatial(call, "strides", rank)
@@ -238,7 +238,7 @@ def max_unpool(call: Call, x: Any, indices: Any, shape: Any = None) -> Any:
 
 
 @onnx_op("Col2Im", known=(1, 2))
-def column_to_image(call: Call, x: Any, image: Any, block: Any) -> Any:
+def column_to_image(call: OnnxCall, x: Any, image: Any, block: Any) -> Any:
     """Windows added up where they overlap."""
     sizes, kernel = [int(n) for n in image], [int(n) for n in block]
     rank = len(sizes)

@@ -14,17 +14,17 @@ from hybridc import np as mnp
 from hybridc import npx
 from hybridc.dtypes import is_float
 from hybridc.ground.state import STATE
-from hybridc.interchange.onnx.reading.rules import Call, onnx_op
+from hybridc.interchange.onnx.reading.onnx_rules import OnnxCall, onnx_op
 from hybridc.interchange.onnx.reading.tensor_values import dtype_of_element
 
 
 @onnx_op("MatMul")
-def matmul(_: Call, a: Any, b: Any) -> Any:
+def matmul(_: OnnxCall, a: Any, b: Any) -> Any:
     return mnp.matmul(a, b)
 
 
 @onnx_op("Gemm")
-def gemm(call: Call, a: Any, b: Any, c: Any = None) -> Any:
+def gemm(call: OnnxCall, a: Any, b: Any, c: Any = None) -> Any:
     """``alpha * a' @ b' + beta * c``."""
     a = mnp.transpose(a) if call["transA"] else a
     if call["alpha"] == 1 and is_float(np.dtype(a.dtype)):
@@ -44,37 +44,38 @@ def scaled(x: Any, factor: float) -> Any:
 
 
 @onnx_op("BatchNormalization", states=(3, 4))
-def batch_normalization(call: Call, x: Any, scale: Any, bias: Any, mean: Any, var: Any) -> Any:
+def batch_normalization(call: OnnxCall, x: Any, scale: Any, bias: Any, mean: Any, var: Any) -> Any:
     """By the running statistics, or in training by the batch's, which also move the running ones."""
     axes, shape = (0, *range(2, len(x.shape))), (1, -1, *[1] * (len(x.shape) - 2))
     if call["training_mode"]:
         own, spread = mnp.mean(x, axis=axes), mnp.var(x, axis=axes)
         keep = call["momentum"]
         running = mean * keep + own * (1 - keep), var * keep + spread * (1 - keep)
-        y = _normalized(
-            x, own.reshape(shape), spread.reshape(shape), scale.reshape(shape), bias.reshape(shape), call["epsilon"]
-        )
+        y = _normalized(call, x, shape, (own, spread, scale, bias))
         return y, *(r.astype(mean.dtype) for r in running)
     if STATE.training:
         return npx.batch_norm(
             x, scale, bias, mean, var, eps=call["epsilon"], momentum=call["momentum"], fix_gamma=False
         )
-    return _normalized(x, *(p.reshape(shape) for p in (mean, var, scale, bias)), call["epsilon"])
+    return _normalized(call, x, shape, (mean, var, scale, bias))
 
 
-def _normalized(x: Any, mean: Any, var: Any, scale: Any, bias: Any, epsilon: float) -> Any:
-    return ((x - mean) * (scale / mnp.sqrt(var + epsilon)) + bias).astype(x.dtype)
+def _normalized(call: OnnxCall, x: Any, shape: tuple[int, ...], parameters: tuple[Any, Any, Any, Any]) -> Any:
+    """Data by means, variances, scales and biases, which get a shape."""
+    mean, var, scale, bias = (mnp.reshape(p, shape) for p in parameters)
+    return ((x - mean) * (scale / mnp.sqrt(var + call["epsilon"])) + bias).astype(x.dtype)
 
 
 @onnx_op("InstanceNormalization")
-def instance_normalization(call: Call, x: Any, scale: Any, bias: Any) -> Any:
+def instance_normalization(call: OnnxCall, x: Any, scale: Any, bias: Any) -> Any:
     axes, shape = tuple(range(2, len(x.shape))), (1, -1, *[1] * (len(x.shape) - 2))
     mean, var = mnp.mean(x, axis=axes, keepdims=True), mnp.var(x, axis=axes, keepdims=True)
-    return _normalized(x, mean, var, scale.reshape(shape), bias.reshape(shape), call["epsilon"])
+    y = (x - mean) / mnp.sqrt(var + call["epsilon"])
+    return (y * scale.reshape(shape) + bias.reshape(shape)).astype(x.dtype)
 
 
 @onnx_op("GroupNormalization")
-def group_normalization(call: Call, x: Any, scale: Any, bias: Any) -> Any:
+def group_normalization(call: OnnxCall, x: Any, scale: Any, bias: Any) -> Any:
     """Before operator set 21 scale and bias are of groups, then of channels."""
     groups = call["num_groups"]
     parts = mnp.reshape(x, (x.shape[0], groups, -1)).astype("float32")
@@ -87,7 +88,7 @@ def group_normalization(call: Call, x: Any, scale: Any, bias: Any) -> Any:
 
 
 @onnx_op("LayerNormalization")
-def layer_normalization(call: Call, x: Any, scale: Any, bias: Any = None) -> Any:
+def layer_normalization(call: OnnxCall, x: Any, scale: Any, bias: Any = None) -> Any:
     """Over all axes from one on; also the means and the inverse deviations."""
     axis = call["axis"] % len(x.shape)
     if (
@@ -107,7 +108,7 @@ def layer_normalization(call: Call, x: Any, scale: Any, bias: Any = None) -> Any
 
 
 @onnx_op("RMSNormalization")
-def rms_normalization(call: Call, x: Any, scale: Any) -> Any:
+def rms_normalization(call: OnnxCall, x: Any, scale: Any) -> Any:
     axis = call["axis"] % len(x.shape)
     axes = tuple(range(axis, len(x.shape)))
     wide = x.astype(dtype_of_element(call["stash_type"], "RMSNormalization"))
@@ -116,7 +117,7 @@ def rms_normalization(call: Call, x: Any, scale: Any) -> Any:
 
 
 @onnx_op("LRN")
-def local_response_normalization(call: Call, x: Any) -> Any:
+def local_response_normalization(call: OnnxCall, x: Any) -> Any:
     """By the squares of so many channels around each."""
     size, channels = call["size"], x.shape[1]
     before, after = (min(n, channels) for n in ((size - 1) // 2, size - 1 - (size - 1) // 2))
@@ -129,7 +130,7 @@ def local_response_normalization(call: Call, x: Any) -> Any:
 
 
 @onnx_op("MeanVarianceNormalization")
-def mean_variance_normalization(call: Call, x: Any) -> Any:
+def mean_variance_normalization(call: OnnxCall, x: Any) -> Any:
     axes = tuple(call["axes"] or (0, 2, 3))
     mean = mnp.mean(x, axis=axes, keepdims=True)
     deviation = mnp.sqrt(mnp.mean(mnp.square(x - mean), axis=axes, keepdims=True))

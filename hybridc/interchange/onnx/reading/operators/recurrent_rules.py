@@ -1,7 +1,7 @@
 """Recurrent layers: a loop over time, whose steps are compiled once."""
 
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
-# pyright: reportUnknownParameterType=false
+# pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false
 # Inputs are arrays or symbols.
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy as np
 
 from hybridc import np as mnp
 from hybridc import npx
-from hybridc.interchange.onnx.reading.limits import check_size
-from hybridc.interchange.onnx.reading.rules import Call, onnx_op
+from hybridc.interchange.onnx.reading.onnx_rules import OnnxCall, onnx_op
+from hybridc.interchange.onnx.reading.size_limits import check_size
 from hybridc.nd.control_flow import foreach
 
 Function = Callable[[Any], Any]
@@ -52,7 +52,7 @@ def _function(name: str, alpha: float | None, beta: float | None) -> Function:
     }[name.lower()]
 
 
-def _functions(call: Call, default: tuple[str, ...], direction: int) -> list[Function]:
+def _functions(call: OnnxCall, default: tuple[str, ...], direction: int) -> list[Function]:
     """The activations of a direction; numbers for them are given to those that take some, in turn."""
     names = call["activations"] or default * 2
     alphas, betas = list(call["activation_alpha"] or ()), list(call["activation_beta"] or ())
@@ -65,12 +65,12 @@ def _functions(call: Call, default: tuple[str, ...], direction: int) -> list[Fun
     return made[direction * len(default) : (direction + 1) * len(default)]
 
 
-def _clipped(call: Call, x: Any) -> Any:
+def _clipped(call: OnnxCall, x: Any) -> Any:
     return x if call["clip"] is None else mnp.clip(x, -call["clip"], call["clip"])
 
 
 def _recurrent(
-    call: Call, x: Any, w: Any, lengths: Any, states: list[Any], step_of: Callable[[int], tuple[Step, Any]]
+    call: OnnxCall, x: Any, w: Any, lengths: Any, states: list[Any], step_of: Callable[[int], tuple[Step, Any]]
 ) -> tuple[Any, ...]:
     """The results of all steps, and the last states, of one direction or both.
 
@@ -132,7 +132,7 @@ def _biases(b: Any, direction: int, gates: int) -> tuple[list[Any], list[Any]]:
 
 
 @onnx_op("RNN", since=7)
-def rnn(call: Call, x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None) -> Any:
+def rnn(call: OnnxCall, x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None) -> Any:
     def step_of(d: int) -> tuple[Step, Any]:
         (f,) = _functions(call, ("Tanh",), d)
         recurrent = mnp.transpose(r[d])
@@ -147,7 +147,7 @@ def _int32(lengths: Any) -> Any:
 
 
 @onnx_op("GRU", since=7)
-def gru(call: Call, x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None) -> Any:
+def gru(call: OnnxCall, x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None) -> Any:
     def step_of(d: int) -> tuple[Step, Any]:
         f, g = _functions(call, ("Sigmoid", "Tanh"), d)
         of_input, of_state = _biases(b, d, 3) if b is not None else ([0] * 3, [0] * 3)
@@ -173,7 +173,15 @@ def gru(call: Call, x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, 
 
 @onnx_op("LSTM", since=7)
 def lstm(
-    call: Call, x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None, c: Any = None, p: Any = None
+    call: OnnxCall,
+    x: Any,
+    w: Any,
+    r: Any,
+    b: Any = None,
+    lengths: Any = None,
+    h: Any = None,
+    c: Any = None,
+    p: Any = None,
 ) -> Any:
     """Gates in ONNX's order: input, output, forget, cell; ``p`` are peepholes from the cell to the gates."""
 

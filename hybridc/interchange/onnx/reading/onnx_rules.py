@@ -1,7 +1,7 @@
 """Rules: the function that computes an ONNX operator, by domain, name and the operator sets that it is for.
 
     @onnx_op("Gather")
-    def gather(call: Call, data: Any, indices: Any) -> Any:
+    def gather(call: OnnxCall, data: Any, indices: Any) -> Any:
         return take(data, indices, call["axis"])
 
 A rule takes the inputs as arrays of ``mx.np``, or symbols that stand for them, None where one is missing, and gives one
@@ -70,7 +70,7 @@ def rule_of(node: ModelNode) -> OnnxRule | None:
     return next((rule for rule in rules if rule.since <= node.version), None)
 
 
-class Runner(Protocol):
+class GraphRunner(Protocol):
     """What computes the graphs inside a node, see :mod:`hybridc.interchange.onnx.reading.walk`."""
 
     def graph(self, graph: ModelGraph, inputs: list[Any]) -> list[Any]:
@@ -79,7 +79,7 @@ class Runner(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Call:
+class OnnxCall:
     """One application of an operator: its attributes, ``call["axis"]``, with the standard's defaults.
 
     ``runner`` computes the graphs in its attributes.
@@ -88,7 +88,7 @@ class Call:
     node: ModelNode
     attributes: Mapping[str, Any]
     defaults: Mapping[str, Any]
-    runner: Runner
+    runner: GraphRunner
 
     def __getitem__(self, name: str) -> Any:
         value = self.attributes.get(name)

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from hybridc import np as mnp
-from hybridc.interchange.onnx.reading.limits import check_size
 from hybridc.interchange.onnx.reading.model_graph import Array
-from hybridc.interchange.onnx.reading.rules import Call, onnx_op
+from hybridc.interchange.onnx.reading.onnx_rules import OnnxCall, onnx_op
+from hybridc.interchange.onnx.reading.operators.move_rules import taken
+from hybridc.interchange.onnx.reading.size_limits import check_size
 from hybridc.interchange.onnx.reading.tensor_values import dtype_of_element
 
 
@@ -66,7 +67,7 @@ def _from_one_side(x: Any, axis: int, length: int) -> Any:
 
 
 @onnx_op("DFT", known=(1, 2))
-def dft(call: Call, x: Any, length: Any = None, axis: Any = None) -> Any:
+def dft(call: OnnxCall, x: Any, length: Any = None, axis: Any = None) -> Any:
     along = (
         call["axis"] if axis is None and call.version < 20 else -2 if axis is None else int(axis.reshape(()))
     ) % len(x.shape)
@@ -79,20 +80,20 @@ def dft(call: Call, x: Any, length: Any = None, axis: Any = None) -> Any:
 
 
 @onnx_op("STFT", known=(1, 3))
-def stft(call: Call, x: Any, step: Any, window: Any = None, length: Any = None) -> Any:
+def stft(call: OnnxCall, x: Any, step: Any, window: Any = None, length: Any = None) -> Any:
     """Transforms of windows of a signal, which follow one another by a step."""
     size = int(length.reshape(())) if length is not None else window.shape[0]
     hop = int(step.reshape(()))
     count = (x.shape[1] - size) // hop + 1
     places = np.arange(count)[:, None] * hop + np.arange(size)
-    frames = mnp.take(x if len(x.shape) == 3 else mnp.expand_dims(x, -1), mnp.array(places, dtype="int64"), axis=1)
+    frames = taken(x if len(x.shape) == 3 else mnp.expand_dims(x, -1), places, 1)
     if window is not None:
         frames = frames * window.reshape((-1, 1))
     return _transformed(frames, 2, size, False, bool(call["onesided"]))
 
 
-@onnx_op("MelWeightMatrix", host=True)
-def mel_weight_matrix(call: Call, bins: Any, length: Any, rate: Any, low: Any, high: Any) -> Any:
+@onnx_op("MelWeightMatrix", host=True, known=(0, 1, 2, 3, 4))
+def mel_weight_matrix(call: OnnxCall, bins: Any, length: Any, rate: Any, low: Any, high: Any) -> Any:
     """Triangles on the mel scale, by which a spectrum becomes bands."""
     count, size = int(bins), int(length) // 2 + 1
     check_size((size, count + 2))

@@ -1,7 +1,7 @@
 """Operators that compute each element on its own."""
 
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
-# pyright: reportUnknownParameterType=false
+# pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false
 # Inputs are arrays or symbols.
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 from hybridc import np as mnp
 from hybridc import npx
 from hybridc.dtypes import is_float
-from hybridc.interchange.onnx.reading.rules import Call, onnx_op
-from hybridc.interchange.onnx.reading.values import is_known, lifted
+from hybridc.interchange.onnx.reading.onnx_rules import OnnxCall, onnx_op
+from hybridc.interchange.onnx.reading.walk_values import is_known, lifted
 
 _UNARY: dict[str, Callable[[Any], Any]] = {
     "Abs": mnp.abs,
@@ -74,7 +74,7 @@ def _binary(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return lambda call, x, y: function(x, _aligned(call, x, y))
 
 
-def _aligned(call: Call, x: Any, y: Any) -> Any:
+def _aligned(call: OnnxCall, x: Any, y: Any) -> Any:
     """The second operand of an old operator set, whose axes begin at an axis of the first one."""
     axis = call.attributes.get("axis")
     if axis is None:
@@ -89,7 +89,7 @@ for _name, _function in _BINARY.items():
 
 
 @onnx_op("Equal", raw=True)
-def equal(call: Call, x: Any, y: Any) -> Any:
+def equal(call: OnnxCall, x: Any, y: Any) -> Any:
     """Of numbers or texts."""
     if is_known([x, y]):
         return np.asarray(np.equal(x, y), bool)
@@ -97,7 +97,7 @@ def equal(call: Call, x: Any, y: Any) -> Any:
 
 
 @onnx_op("Div")
-def divide(call: Call, x: Any, y: Any) -> Any:
+def divide(call: OnnxCall, x: Any, y: Any) -> Any:
     """Integers are divided as in C, towards 0."""
     y = _aligned(call, x, y)
     if is_float(np.dtype(x.dtype)):
@@ -109,13 +109,19 @@ def divide(call: Call, x: Any, y: Any) -> Any:
 
 
 @onnx_op("Mod")
-def modulo(call: Call, x: Any, y: Any) -> Any:
+def modulo(call: OnnxCall, x: Any, y: Any) -> Any:
     """The remainder with the sign of the divisor, or with fmod of the dividend."""
-    return mnp.fmod(x, y) if call["fmod"] else mnp.mod(x, y)
+    if call["fmod"]:
+        return mnp.fmod(x, y)
+    if not is_float(np.dtype(x.dtype)):
+        return mnp.mod(x, y)
+    rest = mnp.fmod(x, y)
+    rest = mnp.where(mnp.not_equal(rest, 0) & mnp.logical_xor(rest < 0, y < 0), rest + y, rest)
+    return mnp.where(mnp.equal(rest, 0), mnp.copysign(mnp.zeros_like(rest), y), rest)
 
 
 @onnx_op("Pow")
-def power(call: Call, x: Any, y: Any) -> Any:
+def power(call: OnnxCall, x: Any, y: Any) -> Any:
     """In the dtype of the base."""
     y = _aligned(call, x, y)
     dtypes = [np.dtype(a.dtype) for a in (x, y)]
@@ -125,12 +131,12 @@ def power(call: Call, x: Any, y: Any) -> Any:
 
 
 @onnx_op("BitShift")
-def bit_shift(call: Call, x: Any, y: Any) -> Any:
+def bit_shift(call: OnnxCall, x: Any, y: Any) -> Any:
     return (mnp.left_shift if call["direction"] == "LEFT" else mnp.right_shift)(x, y)
 
 
 @onnx_op("IsInf")
-def is_inf(call: Call, x: Any) -> Any:
+def is_inf(call: OnnxCall, x: Any) -> Any:
     signs = [f(x) for f, name in ((mnp.isposinf, "detect_positive"), (mnp.isneginf, "detect_negative")) if call[name]]
     return functools.reduce(mnp.logical_or, signs) if signs else mnp.zeros_like(x, dtype="bool")
 
@@ -145,17 +151,17 @@ onnx_op("Sum")(_folded(mnp.add))
 
 
 @onnx_op("Mean")
-def mean(_: Call, *xs: Any) -> Any:
+def mean(_: OnnxCall, *xs: Any) -> Any:
     return functools.reduce(mnp.add, xs) / len(xs)
 
 
 @onnx_op("Where")
-def where(_: Call, condition: Any, x: Any, y: Any) -> Any:
+def where(_: OnnxCall, condition: Any, x: Any, y: Any) -> Any:
     return mnp.where(condition, x, y)
 
 
 @onnx_op("Clip")
-def clip(call: Call, x: Any, low: Any = None, high: Any = None) -> Any:
+def clip(call: OnnxCall, x: Any, low: Any = None, high: Any = None) -> Any:
     """Bounds are attributes before operator set 11; of bounds in the wrong order the upper one wins."""
     low = call["min"] if low is None else low
     high = call["max"] if high is None else high
@@ -164,32 +170,32 @@ def clip(call: Call, x: Any, low: Any = None, high: Any = None) -> Any:
 
 
 @onnx_op("Identity", raw=True)
-def identity(_: Call, x: Any) -> Any:
+def identity(_: OnnxCall, x: Any) -> Any:
     return x
 
 
 @onnx_op("LeakyRelu")
-def leaky_relu(call: Call, x: Any) -> Any:
+def leaky_relu(call: OnnxCall, x: Any) -> Any:
     return npx.leaky_relu(x, act_type="leaky", slope=call["alpha"])
 
 
 @onnx_op("Elu")
-def elu(call: Call, x: Any) -> Any:
+def elu(call: OnnxCall, x: Any) -> Any:
     return mnp.where(x > 0, x, call["alpha"] * mnp.expm1(mnp.minimum(x, 0)))
 
 
 @onnx_op("Selu")
-def selu(call: Call, x: Any) -> Any:
+def selu(call: OnnxCall, x: Any) -> Any:
     return call["gamma"] * elu(call, x)
 
 
 @onnx_op("HardSigmoid")
-def hard_sigmoid(call: Call, x: Any) -> Any:
+def hard_sigmoid(call: OnnxCall, x: Any) -> Any:
     return npx.hard_sigmoid(x, alpha=call["alpha"], beta=call["beta"])
 
 
 @onnx_op("Gelu")
-def gelu(call: Call, x: Any) -> Any:
+def gelu(call: OnnxCall, x: Any) -> Any:
     """Exact, or by tanh."""
     if call["approximate"] == "tanh":
         return 0.5 * x * (1 + mnp.tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))
@@ -197,17 +203,17 @@ def gelu(call: Call, x: Any) -> Any:
 
 
 @onnx_op("PRelu")
-def prelu(call: Call, x: Any, slope: Any) -> Any:
+def prelu(call: OnnxCall, x: Any, slope: Any) -> Any:
     if call.version < 7 and slope.shape == x.shape[1:2]:  # a slope for each channel
         slope = slope.reshape((-1, *[1] * (len(x.shape) - 2)))
     return mnp.where(x < 0, x * slope, x)
 
 
 @onnx_op("Softplus")
-def softplus(_: Call, x: Any) -> Any:
+def softplus(_: OnnxCall, x: Any) -> Any:
     return npx.softrelu(x)
 
 
 @onnx_op("Affine", "ImageScaler")
-def affine(call: Call, x: Any) -> Any:
+def affine(call: OnnxCall, x: Any) -> Any:
     return call["alpha"] * x + call["beta"]

@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.interchange.onnx.reading.limits import check_size
-from hybridc.interchange.onnx.reading.rules import Call, onnx_op
+from hybridc.interchange.onnx.reading.onnx_rules import OnnxCall, onnx_op
+from hybridc.interchange.onnx.reading.size_limits import check_size
 
 
 @onnx_op("StringConcat", host=True)
-def string_concat(_: Call, x: Any, y: Any) -> Any:
+def string_concat(_: OnnxCall, x: Any, y: Any) -> Any:
     return np.asarray(x + y, object)
 
 
 @onnx_op("StringSplit", host=True)
-def string_split(call: Call, x: Any) -> Any:
+def string_split(call: OnnxCall, x: Any) -> Any:
     """The words of each text, with empty ones at the end, and how many there are."""
     delimiter, most = call["delimiter"] or None, -1 if call["maxsplit"] is None else call["maxsplit"]
     words = [text.split(delimiter, most) if text else [] for text in x.ravel()]
@@ -32,7 +32,7 @@ def string_split(call: Call, x: Any) -> Any:
 
 
 @onnx_op("StringNormalizer", host=True)
-def string_normalizer(call: Call, x: Any) -> Any:
+def string_normalizer(call: OnnxCall, x: Any) -> Any:
     """Texts without those that are left out, in upper or lower case."""
     change = {"UPPER": str.upper, "LOWER": str.lower}.get(call["case_change_action"] or "NONE", str)
     stops = set(call["stopwords"] or ())
@@ -47,13 +47,13 @@ def string_normalizer(call: Call, x: Any) -> Any:
 
 
 @onnx_op("RegexFullMatch", host=True)
-def regex_full_match(call: Call, x: Any) -> Any:
+def regex_full_match(call: OnnxCall, x: Any) -> Any:
     pattern = re.compile(call["pattern"] or "")
     return np.array([pattern.fullmatch(t) is not None for t in x.ravel()], bool).reshape(x.shape)
 
 
 @onnx_op("TfIdfVectorizer", host=True)
-def tf_idf_vectorizer(call: Call, x: Any) -> Any:
+def tf_idf_vectorizer(call: OnnxCall, x: Any) -> Any:
     """How often each n-gram of a pool occurs in each row, words being skipped or not, or weighted."""
     starts, indexes = call["ngram_counts"], call["ngram_indexes"]
     pool = call["pool_int64s"] if call["pool_strings"] is None else call["pool_strings"]
@@ -80,7 +80,7 @@ def tf_idf_vectorizer(call: Call, x: Any) -> Any:
 
 
 @onnx_op("LabelEncoder", host=True, domain="ai.onnx.ml")
-def label_encoder(call: Call, x: Any) -> Any:
+def label_encoder(call: OnnxCall, x: Any) -> Any:
     """What a table has for each element."""
     kinds = ("strings", "int64s", "floats", "tensor")
     keys, values = (

@@ -1,7 +1,7 @@
 """Operators that reduce axes: sums, extremes, norms, indices of extremes."""
 
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
-# pyright: reportUnknownParameterType=false
+# pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false
 # Inputs are arrays or symbols.
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 from hybridc import np as mnp
 from hybridc import npx
 from hybridc.dtypes import is_float
-from hybridc.interchange.onnx.reading.rules import Call, onnx_op
+from hybridc.interchange.onnx.reading.onnx_rules import OnnxCall, onnx_op
 
 Reduction = Callable[..., Any]
 
 
-def axes_of(call: Call, x: Any, axes: Any) -> tuple[int, ...] | None:
+def axes_of(call: OnnxCall, x: Any, axes: Any) -> tuple[int, ...] | None:
     """The axes to reduce, which are an attribute or an input; None if that are none, and nothing is reduced."""
     chosen = call["axes"] if axes is None else axes.tolist()
     if chosen is None or len(chosen) == 0:
@@ -81,7 +81,7 @@ _OF_ONE: dict[str, Callable[[Any], Any]] = {
 
 
 def _reducing(name: str, reduce: Reduction) -> Callable[..., Any]:
-    def apply(call: Call, x: Any, axes: Any = None) -> Any:
+    def apply(call: OnnxCall, x: Any, axes: Any = None) -> Any:
         chosen = axes_of(call, x, axes)
         if not chosen:
             return _OF_ONE.get(name, lambda x: x)(x)
@@ -95,7 +95,7 @@ for _name, _reduce in _REDUCTIONS.items():
 
 
 @onnx_op("ArgMax", "ArgMin")
-def arg_extreme(call: Call, x: Any) -> Any:
+def arg_extreme(call: OnnxCall, x: Any) -> Any:
     """The first index of the extreme, or the last one."""
     find = mnp.argmax if call.node.op == "ArgMax" else mnp.argmin
     axis = call["axis"] % len(x.shape)
@@ -107,7 +107,7 @@ def arg_extreme(call: Call, x: Any) -> Any:
 
 
 @onnx_op("CumSum", "CumProd", known=(1,))
-def cumulate(call: Call, x: Any, axis: Any) -> Any:
+def cumulate(call: OnnxCall, x: Any, axis: Any) -> Any:
     """Sums or products of the elements so far, from either end, with or without the element itself."""
     along, is_sum = int(axis.reshape(())) % len(x.shape), call.node.op == "CumSum"
     x = mnp.flip(x, along) if call["reverse"] else x
@@ -123,12 +123,12 @@ def _part(x: Any, axis: int, begin: int, end: int | None) -> Any:
 
 
 @onnx_op("Softmax", "LogSoftmax", since=13)
-def softmax(call: Call, x: Any) -> Any:
+def softmax(call: OnnxCall, x: Any) -> Any:
     return (npx.softmax if call.node.op == "Softmax" else npx.log_softmax)(x, axis=call["axis"])
 
 
 @onnx_op("Softmax", "LogSoftmax")
-def flat_softmax(call: Call, x: Any) -> Any:
+def flat_softmax(call: OnnxCall, x: Any) -> Any:
     """Of all axes from one on together, as operator sets before 13 have it."""
     axis = call["axis"] % len(x.shape)
     rows = mnp.reshape(x, (int(np.prod(x.shape[:axis])), -1))
@@ -137,7 +137,7 @@ def flat_softmax(call: Call, x: Any) -> Any:
 
 
 @onnx_op("Hardmax")
-def hardmax(call: Call, x: Any) -> Any:
+def hardmax(call: OnnxCall, x: Any) -> Any:
     """1 at the first maximum, 0 elsewhere."""
     shape, axis = x.shape, call["axis"] % len(x.shape)
     if call.version < 13:
@@ -148,17 +148,17 @@ def hardmax(call: Call, x: Any) -> Any:
 
 
 @onnx_op("Einsum")
-def einsum(call: Call, *xs: Any) -> Any:
+def einsum(call: OnnxCall, *xs: Any) -> Any:
     return mnp.einsum(call["equation"].replace(" ", ""), *xs)
 
 
 @onnx_op("Det")
-def determinant(_: Call, x: Any) -> Any:
+def determinant(_: OnnxCall, x: Any) -> Any:
     return mnp.linalg.det(x)
 
 
 @onnx_op("LpNormalization")
-def lp_normalization(call: Call, x: Any) -> Any:
+def lp_normalization(call: OnnxCall, x: Any) -> Any:
     """The axis by its norm; a norm of 0 gives 0."""
     size = mnp.abs(x) if call["p"] == 1 else mnp.square(x)
     norm = mnp.sum(size, axis=call["axis"], keepdims=True)
