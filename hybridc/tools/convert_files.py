@@ -38,7 +38,7 @@ from hybridc.symbol.composed import load
 from hybridc.tools.compile_network import named_shape
 
 _SYMBOL, _ONNX, _SHARDED = "-symbol.json", ".onnx", ".safetensors"
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}  # of bytes, as decimal prefixes
 
 
 def main(arguments: Sequence[str]) -> int:
