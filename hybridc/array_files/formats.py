@@ -94,7 +94,7 @@ def opened(fname: str | os.PathLike[str]) -> Generator[ArrayFile]:
     except MXNetError:
         raise
     except OSError as error:
-        raise MXNetError(f"cannot read {where}: {error.strerror or error}") from error
+        raise MXNetError(f"cannot read {error.filename or where}: {error.strerror or error}") from error
 
 
 def scan(file: BinaryIO, where: str) -> ArrayFile:

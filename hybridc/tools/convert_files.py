@@ -33,11 +33,12 @@ from hybridc.array_files.name_maps import renamed
 from hybridc.dtypes import TYPES, DType, is_float
 from hybridc.errors import AttributeValueError, MXNetError
 from hybridc.ground.whole_files import write_whole
-from hybridc.symbol.checkpoint import named_for_file, save_checkpoint
+from hybridc.symbol.checkpoint import load_arrays, named_for_file, save_checkpoint
+from hybridc.symbol.composed import load
 from hybridc.tools.compile_network import named_shape
 
 _SYMBOL, _ONNX, _SHARDED = "-symbol.json", ".onnx", ".safetensors"
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}  # of bytes, as decimal prefixes
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -262,13 +263,18 @@ def _onnx() -> Any:
 
 def _export(options: Namespace) -> str:
     """Write a network as an ONNX file, from its symbol and its parameters."""
-    prefix = re.sub(r"(-\d{4,})?\.\w+$", "", options.source)
-    symbol = options.symbol or prefix + _SYMBOL
-    if not options.shapes:
-        raise AttributeValueError(f"{options.target} needs the shape of each input: --shapes data:1,3,224,224")
+    file = options.symbol or re.sub(r"(-\d{4,})?\.\w+$", "", options.source) + _SYMBOL
+    symbol = load(file)
+    inputs = symbol.list_inputs()
     shapes: Mapping[str, tuple[int, ...]] = dict(map(named_shape, options.shapes))
-    _onnx().export_model(symbol, options.source, list(shapes.values()), onnx_file_path=options.target)
-    return f"{options.target}: the network of {symbol}, with the parameters of {options.source}"
+    if not shapes or any(name not in inputs for name in shapes):
+        raise AttributeValueError(
+            f"{options.target} needs the shape of each input of {file}, as --shapes data:1,3,224,224; got "
+            f"{', '.join(shapes) or 'none'}, and its inputs and parameters are {', '.join(inputs)}"
+        )
+    in_order = [shapes[name] for name in inputs if name in shapes]
+    _onnx().export_model(symbol, [*load_arrays(options.source)], in_order, onnx_file_path=options.target)
+    return f"{options.target}: the network of {file}, with the parameters of {options.source}"
 
 
 def _import(source: str, target: str) -> str:

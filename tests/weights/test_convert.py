@@ -100,7 +100,7 @@ WRONG = {
     "rename": (["a.params", "b.npz", "--rename", "x"], "--rename x: expected OLD=NEW"),
     "one name": (["a.params", "b.npz", "--rename", ".*=x"], "name_map gives 'x' to several arrays of a.params"),
     "texts": (["a.params", "b.npz", "--metadata", "a=b"], "has no metadata; save a file whose name ends with"),
-    "shapes": (["a.params", "b.onnx"], "b.onnx needs the shape of each input: --shapes data:1,3,224,224"),
+    "symbol": (["a.params", "b.onnx"], "a-symbol.json"),
     "network": (["a.params", "b-symbol.json"], "a network comes from a file .onnx, and goes into one net-symbol.json"),
 }
 
@@ -121,3 +121,12 @@ def test_numbers_that_do_not_fit_a_dtype(source, tmp_path, capsys):
     assert "w has numbers that are too large for float16" in capsys.readouterr().err
     assert not (tmp_path / "b.npz").exists()
     assert main(["large.params", "b.npz", "--dtype", "float16", "--rename", "w="]) == 0
+
+
+def test_a_network_for_onnx_needs_the_shapes_of_its_inputs(source, capsys):
+    mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="fc").save("a-symbol.json")
+    for shapes in ([], ["--shapes", "x:2,3"]):
+        assert main([source, "b.onnx", *shapes]) == 1
+        error = capsys.readouterr().err
+        assert "b.onnx needs the shape of each input of a-symbol.json, as --shapes data:1,3,224,224; got" in error
+        assert "its inputs and parameters are data, fc_weight, fc_bias" in error
