@@ -9,8 +9,11 @@ from __future__ import annotations
 import argparse
 import importlib
 import warnings
+import multiprocessing
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 import numpy as np
@@ -61,7 +64,8 @@ def openvino(model: Any, feeds: dict[str, Any]) -> list[Any]:
         "CPU",
         {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1},
     )
-    found = compiled(feeds)
+    known = {name for port in compiled.inputs for name in port.names}
+    found = compiled({name: x for name, x in feeds.items() if name in known})
     return [found[i] for i in range(len(compiled.outputs))]
 
 
@@ -144,11 +148,32 @@ def exported(cls: type[Operator], opset: int = OPSET) -> Exported:
         except MXNetError as error:
             return Exported(name, len(cases), (), str(error))
         except Exception as error:
-            import traceback; traceback.print_exc()
             return Exported(name, len(cases), (), f"{label}: {_in_short(error)}")
         agreeing = [e for e in agreeing if e not in problems]
         reasons += [f"{label}, {engine}: {text}" for engine, text in problems.items()]
     return Exported(name, len(cases), tuple(agreeing), " | ".join(reasons))
+
+
+def _exported_by_name(name: str, opset: int) -> Exported:
+    warnings.simplefilter("ignore")
+    return exported(operator_registry.operator(name), opset)
+
+
+class _Worker:
+    """A process that runs engines, which may crash: then the next operator gets a new one."""
+
+    def __init__(self) -> None:
+        self._pool: Any = None
+
+    def __call__(self, name: str, opset: int) -> Exported:
+        """What becomes of an operator."""
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(1, multiprocessing.get_context("fork"))
+        try:
+            return self._pool.submit(_exported_by_name, name, opset).result()
+        except BrokenProcessPool:
+            self._pool = None
+            return Exported(name.removeprefix("hybrid."), 1, (), "the engine crashed")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -159,11 +184,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     counts: Counter[str] = Counter()
-    for name, cls in sorted(operator_registry.operators().items()):
+    worker = _Worker()
+    for name in sorted(operator_registry.operators()):
         short = name.removeprefix("hybrid.")
         if chosen.operators and short not in chosen.operators:
             continue
-        found = exported(cls, chosen.opset)
+        found = worker(name, chosen.opset)
         counts["all"] += 1
         counts.update(found.engines if found.samples else ["without samples"])
         state = "ok" if len(found.engines) == 1 + len(ENGINES) else ", ".join(found.engines) or "-"

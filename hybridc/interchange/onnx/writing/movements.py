@@ -77,6 +77,8 @@ class OnnxMoves:
     def full(self, shape: Shape, dtype: Any, value: Any) -> OnnxValue:
         """An array filled with a constant."""
         number = self.writer.constant(np.asarray(value).astype(dtype))
+        if any(not is_size(n) and n == 0 for n in shape):
+            return self.writer.constant(np.zeros([n if not is_size(n) else 0 for n in shape], dtype))
         return number if not shape else self.broadcast(number, shape)
 
     def insert(self, x: OnnxValue, into: OnnxValue, begin: Sequence[int], step: Sequence[int]) -> OnnxValue:

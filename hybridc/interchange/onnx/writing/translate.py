@@ -22,7 +22,7 @@ from hybridc.dialects.scalar import record, replay
 from hybridc.errors import OnnxExportError
 from hybridc.ground.location import Location
 from hybridc.ground.nesting import as_list
-from hybridc.ground.sizes import are_same
+from hybridc.ground.sizes import are_same, is_size
 from hybridc.interchange.onnx.writing.graph_writer import GraphWriter, refuse
 from hybridc.interchange.onnx.writing.value import OnnxValue
 
@@ -37,6 +37,11 @@ class Result(NamedTuple):
 
     shape: Shape
     dtype: DType
+
+
+def has_no_elements(shape: Shape) -> bool:
+    """Whether an array of this shape is empty."""
+    return any(not is_size(n) and n == 0 for n in shape)
 
 
 def translation(*classes: type[Operator]) -> Callable[[Write], Write]:
@@ -84,8 +89,10 @@ class Translator:
     def write(self, op: Operator, inputs: Sequence[OnnxValue], location: Location | None = None) -> list[OnnxValue]:
         """The results of an operator, in the dtypes of its inference; of hidden ones, those that its way gives."""
         with self._explained(op, location):
-            found = as_list(self._written(op, inputs))
             wanted = self.results_of(op, inputs)
+            if all(has_no_elements(r.shape) for r in wanted):
+                return [self.moves.full(r.shape, r.dtype, 0) for r in wanted]
+            found = as_list(self._written(op, inputs))
             return [self.writer.cast(self._shaped(y, r.shape), r.dtype) for y, r in zip(found, wanted, strict=False)]
 
     def _shaped(self, y: Any, shape: Shape) -> OnnxValue:
