@@ -52,4 +52,5 @@ def connect() -> None:
         on_device=_when_called("hybridc.nd.on_device"),
         devices=_when_called("hybridc.runtime.devices.choose"),
         library=_when_called("hybridc.library"),
+        onnx=_when_called("hybridc.onnx"),
     )

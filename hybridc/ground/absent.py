@@ -25,8 +25,8 @@ _FAMILIES = [
     (r"tvmop|api", "MXNet's second interface to C", "; its functions are those of mx.nd"),
     (r"notebook", "charts of training in notebooks", "; mx.callback has what is called after each batch and epoch"),
     (r"quantized_rnn", "this quantized operator", "; RNN on real numbers is here"),
-    (r"import_model|import_to_gluon|get_model_metadata|export_model|onnx2mx|mx2onnx|import_model_|export_model_",
-     "files of ONNX", "; export() of a block writes MXNet's files, SymbolBlock.imports reads them"),
+    (r"import_model|import_to_gluon|get_model_metadata|onnx2mx|import_model_",
+     "models of ONNX as symbols", "; SymbolBlock.imports reads MXNet's files"),
     (r"getnnz|edge_id|dgl_\w+|SparseEmbedding", "sparse storage", "; use dense arrays, and Embedding"),
     (r"imdecode|imresize", "this operator", "; mx.image has functions of this name"),
 ]  # fmt: skip

@@ -49,6 +49,8 @@ class Hooks:
     symbol_of_tape: Callable[[Any], Any]
     #: ``imported(symbol_file, names, param_file)`` is the block of an exported network.
     imported: Callable[..., Any]
+    #: The module of ONNX's files, :mod:`hybridc.onnx`.
+    onnx: Callable[[], Any]
     #: The module of loaded libraries, :mod:`hybridc.library`.
     library: Callable[[], Any]
     #: The module that finds devices, :mod:`hybridc.runtime.devices.choose`.

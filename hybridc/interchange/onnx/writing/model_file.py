@@ -99,7 +99,7 @@ def model_of(
 
 def _label(node: Any) -> str:
     """The name that a node of a trace gives to those that are written for it."""
-    path = node.location.path if node.location is not None else ""
+    path = node.location.block if node.location is not None else ""
     return "/".join(part for part in (path, node.outputs[0].name) if part)
 
 

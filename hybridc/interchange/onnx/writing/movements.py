@@ -77,8 +77,6 @@ class OnnxMoves:
     def full(self, shape: Shape, dtype: Any, value: Any) -> OnnxValue:
         """An array filled with a constant."""
         number = self.writer.constant(np.asarray(value).astype(dtype))
-        if any(not is_size(n) and n == 0 for n in shape):
-            return self.writer.constant(np.zeros([n if not is_size(n) else 0 for n in shape], dtype))
         return number if not shape else self.broadcast(number, shape)
 
     def insert(self, x: OnnxValue, into: OnnxValue, begin: Sequence[int], step: Sequence[int]) -> OnnxValue:
@@ -143,7 +141,7 @@ class OnnxMoves:
         indices = [self._along(self._places(0, 1, n), axis, rank) for axis, n in enumerate(shape)]
         made: Any = element(self.writer.builder, *indices)
         value = self.writer.builder.as_value(made, dtype)
-        if value.known is not None and not any(map(is_size, shape)):
+        if value.known is not None and not any(map(is_size, shape)) and 0 not in shape:
             return self.writer.constant(np.broadcast_to(value.known, shape))
         return self.broadcast(value, shape)
 

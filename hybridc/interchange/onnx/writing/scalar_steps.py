@@ -66,7 +66,7 @@ class OnnxSteps:
         """The result of a step."""
         operands = tuple(self.writer.integer_scalar(x) if is_size(x) else x for x in operands)
         if step == "cast":
-            return self.writer.cast(operands[0], operands[1])
+            return self.as_value(*operands)
         if step == "like":
             return self.constant(number_like(operands[1], operands[0].dtype))
         if step == "select":

@@ -16,7 +16,7 @@ import numpy as np
 from hybridc.dialects.body import Body
 from hybridc.dialects.derived import decomposition_graph
 from hybridc.dialects.error_context import located
-from hybridc.dialects.operator import Elementwise, Operator
+from hybridc.dialects.operator import Composite, Elementwise, Operator
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dialects.scalar import record, replay
 from hybridc.errors import OnnxExportError
@@ -30,6 +30,13 @@ Write = Callable[["Translator", Any, Sequence[OnnxValue]], Any]
 TRANSLATIONS: dict[type[Operator], Write] = {}
 # Operators that ONNX cannot say, and why.
 REASONS: dict[type[Operator], str] = {}
+
+
+def can_write(cls: type[Operator]) -> bool:
+    """Whether operators of a class have a translation, or are written by what they are."""
+    if cls in REASONS or issubclass(cls, Composite) and cls.__module__.startswith("hybridc.dialects.updates"):
+        return False
+    return cls in TRANSLATIONS or issubclass(cls, Elementwise | Composite) or cls.move is not Operator.move
 
 
 class Result(NamedTuple):

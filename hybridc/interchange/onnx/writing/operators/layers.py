@@ -113,7 +113,7 @@ def _ends(op: Any, found: Any) -> list[int] | None:
     if op.pooling_convention == "valid":
         return list(found.pad)
     ends: list[int] = []
-    for size, kernel, stride, pad, count in zip(*found[1:], strict=False):
+    for size, kernel, stride, pad, count in zip(*found[1:6], strict=True):
         end = (count - 1) * stride + kernel - size - pad
         if is_size(end):
             return None

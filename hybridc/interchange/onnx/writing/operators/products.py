@@ -11,8 +11,8 @@ from hybridc.dialects.array.cast import Cast
 from hybridc.dialects.math.affine_contraction import Contract
 from hybridc.dialects.math.contraction import FullyConnected, Matmul
 from hybridc.dialects.math.reduction import Max, Mean, Min, Prod, Sum
-from hybridc.ground.sizes import AffineIndex, Place, is_size
-from hybridc.interchange.onnx.writing.translate import Translator, translation
+from hybridc.ground.sizes import AffineIndex, Place
+from hybridc.interchange.onnx.writing.translate import Translator, has_no_elements, translation
 from hybridc.interchange.onnx.writing.value import INT64, OnnxValue
 
 _REDUCTIONS = {Sum: "ReduceSum", Prod: "ReduceProd", Max: "ReduceMax", Min: "ReduceMin", Mean: "ReduceMean"}
@@ -25,11 +25,11 @@ def reduction(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
     (x,) = inputs
     if type(op) is Mean and x.dtype.kind != "f":
         return None
-    axes = op.axes(x.ndim)
-    if not axes or any(not is_size(x.shape[a]) and not x.shape[a] for a in axes):
-        return None if axes else x
-    kept = t.moves.reduce(_REDUCTIONS[type(op)], x, axes, keep=bool(op.keepdims))
-    return t.moves.reshape(kept, t.results_of(op, inputs)[0].shape)
+    axes, shape = op.axes(x.ndim), t.results_of(op, inputs)[0].shape
+    if has_no_elements(x.shape):
+        return None if type(op) is Mean else t.moves.full(shape, x.dtype, int(type(op) is Prod))
+    kept = t.moves.reduce(_REDUCTIONS[type(op)], x, axes, keep=bool(op.keepdims)) if axes else x
+    return t.moves.reshape(kept, shape)
 
 
 def transposed(t: Translator, x: OnnxValue, is_transposed: bool) -> OnnxValue:

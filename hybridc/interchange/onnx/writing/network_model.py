@@ -1,0 +1,238 @@
+"""Networks as models of ONNX: symbols with their parameters, and blocks."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hybridc.array.ndarray import NDArray
+from hybridc.array.numpy_array import is_numpy
+from hybridc.dialects.operator import Operator
+from hybridc.dialects.operator_attribute import Shape
+from hybridc.errors import ArgumentTypeError, AttributeValueError, OnnxExportError
+from hybridc.gluon.export import symbol_with_values
+from hybridc.ground.location import Location
+from hybridc.ground.nesting import flatten, regroup
+from hybridc.ground.records import dataclass
+from hybridc.ground.sizes import Sizes, is_size
+from hybridc.interchange.onnx.writing.model_file import ModelOptions, model_of, write_model
+from hybridc.symbol.bind import evaluate
+from hybridc.trace.traced import TracedSymbol
+from hybridc.trace.tracer import Trace
+
+# By input: names of its dynamic axes.
+Axes = Mapping[str, Mapping[int, str]]
+# A dynamic axis has this size while a network is traced, if the sample has size one: that size means broadcasting.
+_LEAST_SIZE = 2
+
+
+@dataclass(frozen=True)
+class FreeAxis:
+    """A dynamic axis of an input: its free size, and the name that it has in the file; ``asked`` if it must vary."""
+
+    input: str
+    axis: int
+    size: Any
+    name: str
+    asked: bool
+
+    def is_fixed(self) -> bool:
+        """Whether the size can have no other value now."""
+        return not is_size(self.size.sizes.known(self.size))
+
+
+class FreeAxes:
+    """The dynamic axes of a network's inputs."""
+
+    def __init__(self) -> None:
+        self.sizes = Sizes()
+        self.axes: list[FreeAxis] = []
+
+    def shape(self, name: str, shape: Shape, dynamic: Mapping[int, str], asked: bool = True) -> Shape:
+        """A shape with free sizes in place of those of dynamic axes; axes of one name have one size."""
+        found = list(shape)
+        for axis, label in dynamic.items():
+            axis = axis % len(shape)
+            known = next((a.size for a in self.axes if label and a.name == label), None)
+            size = self.sizes.free(max(shape[axis], _LEAST_SIZE)) if known is None else known
+            found[axis] = size
+            self.axes.append(FreeAxis(name, axis, size, label, asked))
+        return tuple(found)
+
+    def require(self, what: str) -> None:
+        """Raise if an axis that was asked for cannot vary any more."""
+        fixed = next((a for a in self.axes if a.asked and a.is_fixed()), None)
+        if fixed is not None:
+            raise OnnxExportError(
+                f"axis {fixed.axis} of {fixed.input} cannot vary in the file: {what} takes its size, "
+                f"{fixed.size.value}, for a number; compute it from shapes by +, -, * and //, or leave the axis out of "
+                "the dynamic ones"
+            )
+
+    def names(self) -> dict[tuple[str, int], str]:
+        """The names by input and axis."""
+        return {(a.input, a.axis): a.name for a in self.axes if a.name}
+
+
+class FreeTrace(Trace):
+    """A trace with free sizes: the operator that fixes one is found at once."""
+
+    def __init__(self, axes: FreeAxes) -> None:
+        super().__init__(training=False)
+        self.axes = axes
+        self.is_symbolic = True
+
+    def emit(self, op: Operator, inputs: list[TracedSymbol], location: Location | None) -> list[TracedSymbol]:
+        """As a trace does, and an error if the operator fixes a size."""
+        outputs = super().emit(op, inputs, location)
+        self.axes.require(f"{op.title()} ({location})" if location is not None else op.title())
+        return outputs
+
+
+# --- symbols ----------------------------------------------------------------------------------------------------------
+
+
+def export_symbol(
+    symbol: Any,
+    params: Mapping[str, Any],
+    shapes: Sequence[Shape],
+    dtypes: Sequence[Any],
+    path: str | os.PathLike[str],
+    options: ModelOptions,
+    dynamic: Sequence[Mapping[int, str]] = (),
+    asked: bool = True,
+) -> Any:
+    """Write a composed symbol; ``shapes`` and ``dtypes`` are those of the inputs that are no parameters, in order.
+
+    ``dynamic`` has the names of the dynamic axes of each.
+    """
+    values = {name.removeprefix("arg:").removeprefix("aux:"): _array(x) for name, x in params.items()}
+    inputs = [name for name in symbol.list_inputs() if name not in values]
+    if len(shapes) > len(inputs):
+        raise AttributeValueError(
+            f"export_model: {len(shapes)} shapes are given for {len(inputs)} inputs that are no parameters: "
+            f"{', '.join(inputs)}"
+        )
+    axes = FreeAxes()
+    plain = dict(zip(inputs, map(tuple, shapes), strict=False))
+    free = {
+        name: axes.shape(name, shape, dynamic[i] if i < len(dynamic) else {}, asked)
+        for i, (name, shape) in enumerate(plain.items())
+    }
+    trace = _symbol_trace(symbol, values, plain, free, dict(zip(inputs, dtypes, strict=False)), axes)
+    options = _named(options, axes)
+    model = model_of(trace, values, symbol.list_outputs(), options, axes.sizes, name=symbol.name or "network")
+    _require_given(model, inputs[len(shapes) :])
+    write_model(model, path, options)
+    return model
+
+
+def _array(x: Any) -> Any:
+    return x.asnative() if isinstance(x, NDArray) and hasattr(x, "asnative") else np.asarray(x)
+
+
+def _symbol_trace(
+    symbol: Any,
+    values: Mapping[str, Any],
+    plain: Mapping[str, Shape],
+    free: Mapping[str, Shape],
+    dtypes: Mapping[str, Any],
+    axes: FreeAxes,
+) -> Trace:
+    """The trace of a symbol: sizes that follow from parameters, such as those of labels, are inferred."""
+    known = {**{n: x.shape for n, x in values.items() if n in symbol.list_inputs()}, **plain}
+    found = symbol.infer_shape_partial(**known)
+    inferred = {
+        **dict(zip(symbol.list_arguments(), found[0], strict=True)),
+        **dict(zip(symbol.list_auxiliary_states(), found[2], strict=True)),
+    }
+    trace = FreeTrace(axes)
+    leaves: dict[str, TracedSymbol] = {}
+    for name in symbol.list_inputs():
+        shape = free.get(name) or (values[name].shape if name in values else inferred.get(name))
+        if not shape and name not in values and name not in free:
+            raise OnnxExportError(f"export_model: the shape of the input {name} does not follow; give it in in_shapes")
+        dtype = values[name].dtype if name in values else np.dtype(dtypes.get(name, np.float32))
+        leaves[name] = trace.leaf(name, shape, dtype, "data")
+    with trace.active():
+        results = evaluate(symbol.entries, leaves)
+    trace.finish(results)
+    return trace
+
+
+def _require_given(model: Any, more: Sequence[str]) -> None:
+    """Remove inputs that nothing reads, such as labels; raise for another whose shape was not given."""
+    used = {name for node in model.graph.node for name in node.input}
+    for value in list(model.graph.input):
+        if value.name in more and value.name not in used:
+            model.graph.input.remove(value)
+        elif value.name in more:
+            raise OnnxExportError(
+                f"export_model: {value.name} is an input, and no parameter; give its shape in in_shapes, or its array "
+                "in params"
+            )
+
+
+def _named(options: ModelOptions, axes: FreeAxes) -> ModelOptions:
+    return ModelOptions(options.opset, options.own_domain, axes.names(), options.external)
+
+
+# --- blocks -----------------------------------------------------------------------------------------------------------
+
+
+def export_block(
+    block: Any, path: str | os.PathLike[str], args: Sequence[Any], dynamic: Mapping[str, Any], options: ModelOptions
+) -> Any:
+    """Write a block in predict mode, as it runs on arguments like these."""
+    arrays, structure = flatten(tuple(args), NDArray, f"an argument of {block.name}")
+    if not arrays:
+        raise ArgumentTypeError(f"{block.name}.export_onnx takes the arguments of a call after the file's name: arrays")
+    names = ["data"] if len(arrays) == 1 else [f"data{i}" for i in range(len(arrays))]
+    unknown = dynamic.keys() - set(names)
+    if unknown:
+        raise AttributeValueError(
+            f"{block.name}.export_onnx: dynamic_axes names {sorted(unknown)[0]!r}; the inputs are {', '.join(names)}"
+        )
+    axes = FreeAxes()
+    trace = FreeTrace(axes)
+    leaves = [
+        trace.leaf(n, axes.shape(n, x.shape, _labelled(dynamic.get(n, {}))), x.asnative().dtype, "data", numpy=is_numpy(x))
+        for n, x in zip(names, arrays, strict=True)
+    ]
+    with trace.active():
+        result = block(*regroup(leaves, structure))
+    outputs, trace.structure = flatten(result, (TracedSymbol, NDArray), f"the result of {block.name}")
+    trace.finish(outputs)
+    trace.infer()
+    values = {leaf.name: _source(trace, i) for i, leaf in enumerate(trace.leaves) if trace.roles[i] not in ("data", "key")}
+    options = _named(options, axes)
+    model = model_of(trace, values, _output_names(block, trace, structure, arrays), options, axes.sizes, block.name)
+    write_model(model, path, options)
+    return model
+
+
+def _labelled(axes: Any) -> Mapping[int, str]:
+    """Axes with their names: of a list of axes there are none."""
+    return axes if isinstance(axes, Mapping) else dict.fromkeys(axes, "")
+
+
+def _source(trace: Trace, index: int) -> Any:
+    """The array of an input that is no argument: a parameter, or what was read from outside the forward."""
+    source, role = trace.sources[index], trace.roles[index]
+    if role == "parameter":
+        source = source.data() if hasattr(source, "data") else source
+    elif role == "number":
+        source = source.array(trace.context)
+    return _array(source)
+
+
+def _output_names(block: Any, trace: Trace, structure: Any, arrays: Sequence[Any]) -> list[str]:
+    """The names that MXNet gives to the results."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        symbol, _ = symbol_with_values(block, trace, structure, arrays)
+    return symbol.list_outputs()
