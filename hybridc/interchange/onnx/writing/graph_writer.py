@@ -14,7 +14,7 @@ from hybridc.dtypes import TYPES
 from hybridc.errors import OnnxExportError
 from hybridc.ground.sizes import FloorDivision, Sizes, Terms, is_size
 from hybridc.interchange.onnx.package import onnx_package
-from hybridc.interchange.onnx.writing.value import INT64, OnnxValue
+from hybridc.interchange.onnx.writing.onnx_value import INT64, OnnxValue
 
 # Equal constants of so many bytes are one initializer.
 _SHARED_BYTES = 256

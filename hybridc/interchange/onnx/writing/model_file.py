@@ -16,9 +16,9 @@ from hybridc.ground.whole_files import replacing, write_whole
 from hybridc.interchange.onnx.package import onnx_package
 from hybridc.interchange.onnx.writing.graph_writer import GraphWriter
 from hybridc.interchange.onnx.writing.movements import OnnxMoves
-from hybridc.interchange.onnx.writing.scalar_steps import OnnxSteps
+from hybridc.interchange.onnx.writing.step_nodes import OnnxSteps
 from hybridc.interchange.onnx.writing.translate import Translator, load_translations
-from hybridc.interchange.onnx.writing.value import OnnxValue
+from hybridc.interchange.onnx.writing.onnx_value import OnnxValue
 from hybridc.trace.tracer import Trace, live_nodes
 
 # The least opset that is written, and that which engines of today all take.

@@ -11,7 +11,7 @@ from hybridc.dialects.array.shape_rules import broadcast_shapes
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.sizes import are_same, is_size, row_major
 from hybridc.interchange.onnx.writing.graph_writer import GraphWriter
-from hybridc.interchange.onnx.writing.value import INT64, OnnxValue
+from hybridc.interchange.onnx.writing.onnx_value import INT64, OnnxValue
 
 _MOST = np.iinfo(np.int64)
 

@@ -24,7 +24,7 @@ from hybridc.ground.location import Location
 from hybridc.ground.nesting import as_list
 from hybridc.ground.sizes import are_same, is_size
 from hybridc.interchange.onnx.writing.graph_writer import GraphWriter, refuse
-from hybridc.interchange.onnx.writing.value import OnnxValue
+from hybridc.interchange.onnx.writing.onnx_value import OnnxValue
 
 Write = Callable[["Translator", Any, Sequence[OnnxValue]], Any]
 TRANSLATIONS: dict[type[Operator], Write] = {}

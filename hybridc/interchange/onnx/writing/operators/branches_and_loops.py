@@ -13,7 +13,7 @@ from hybridc.dialects.control.loop import ForLoop, WhileLoop
 from hybridc.dialects.control.rnn import GATES, Rnn
 from hybridc.interchange.onnx.writing.graph_writer import InnerGraph
 from hybridc.interchange.onnx.writing.translate import Result, Translator, translation
-from hybridc.interchange.onnx.writing.value import BOOL, INT64, OnnxValue
+from hybridc.interchange.onnx.writing.onnx_value import BOOL, INT64, OnnxValue
 
 
 @translation(EqualLayer)

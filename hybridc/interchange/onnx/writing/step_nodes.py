@@ -19,7 +19,7 @@ from hybridc.dialects.scalar import loop_dtypes, number_like, numpy_step
 from hybridc.dialects.scalar.table import STEPS
 from hybridc.ground.sizes import is_size
 from hybridc.interchange.onnx.writing.graph_writer import GraphWriter, refuse
-from hybridc.interchange.onnx.writing.value import BOOL, INT64, OnnxValue
+from hybridc.interchange.onnx.writing.onnx_value import BOOL, INT64, OnnxValue
 
 Rule = Callable[..., Any]
 RULES: dict[str, Rule] = {}

@@ -15,7 +15,7 @@ from hybridc.dialects.nn.pooling import Pooling
 from hybridc.dialects.nn.softmax import LogSoftmax, Softmax
 from hybridc.ground.sizes import is_size
 from hybridc.interchange.onnx.writing.translate import Result, Translator, has_no_elements, translation
-from hybridc.interchange.onnx.writing.value import OnnxValue
+from hybridc.interchange.onnx.writing.onnx_value import OnnxValue
 
 
 def channels_first(t: Translator, x: OnnxValue, last: bool) -> OnnxValue:

@@ -31,7 +31,7 @@ from hybridc.dialects.movement import bounded_index
 from hybridc.ground.sizes import is_size
 from hybridc.interchange.onnx.writing.graph_writer import refuse
 from hybridc.interchange.onnx.writing.translate import REASONS, Translator, has_no_elements, translation
-from hybridc.interchange.onnx.writing.value import INT64, OnnxValue
+from hybridc.interchange.onnx.writing.onnx_value import INT64, OnnxValue
 
 REASONS[BooleanMask] = "the shape of its result depends on values, which a trace cannot have; use where"
 
