@@ -91,7 +91,9 @@ class GraphWriter:
         return value.name
 
     def _stored(self, array: Any) -> OnnxValue:
-        key = (array.dtype.str, array.dtype.name, array.shape, array.tobytes()) if array.nbytes <= _SHARED_BYTES else None
+        key = (
+            (array.dtype.str, array.dtype.name, array.shape, array.tobytes()) if array.nbytes <= _SHARED_BYTES else None
+        )
         if key is not None and key in self._shared:
             return self._shared[key]
         stored = self.initializer(self.unique(f"{self.scope or 'graph'}/constant"), array)

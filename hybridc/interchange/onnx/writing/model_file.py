@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -58,10 +58,12 @@ def model_of(
     options: ModelOptions,
     sizes: Sizes | None = None,
     name: str = "network",
+    after: Callable[[Any], None] | None = None,
 ) -> Any:
     """The model of a trace: its inputs are the leaves that have no array, in order, its results are ``outputs``.
 
-    ``sizes`` are the free sizes of its inputs, which are dynamic axes of the model.
+    ``sizes`` are the free sizes of its inputs, which are dynamic axes of the model. ``after`` is called with each node
+    of the trace when it has been written.
     """
     load_translations()
     writer = GraphWriter(options.opset)
@@ -83,7 +85,7 @@ def model_of(
             values[id(leaf)] = translator.random_key()
         elif leaf.name in arrays:
             if id(leaf) in used:
-                values[id(leaf)] = writer.initializer(leaf.name, np.asarray(arrays[leaf.name]))
+                values[id(leaf)] = _parameter(writer, leaf.name, np.asarray(arrays[leaf.name]))
         else:
             values[id(leaf)] = writer.value(leaf.name, leaf.shape, leaf._dtype)
             inputs.append(values[id(leaf)])
@@ -92,7 +94,8 @@ def model_of(
         writer.scope = _label(node)
         found = translator.write(node.op, [values[id(x)] for x in node.inputs], node.location)
         values.update((id(symbol), y) for symbol, y in zip(node.outputs, found, strict=False))
-        _require_free(sizes, node)
+        if after is not None:
+            after(node)
     made = [values[id(y)] for y in results]
     return _model(writer, inputs, made, outputs, options, name)
 
@@ -115,8 +118,32 @@ def _free_sizes(inputs: Sequence[OnnxValue], sizes: Sizes | None) -> list[tuple[
     return [found[i] for i in range(count)]
 
 
-def _require_free(sizes: Sizes | None, node: Any) -> None:
-    """Raise if a free size can have no other value now."""
+def _parameter(writer: GraphWriter, name: str, array: Any) -> OnnxValue:
+    """An initializer; that of one number is known, too, so that what follows from it is computed now."""
+    value = writer.initializer(name, array)
+    value.known = array if array.size == 1 else None
+    return value
+
+
+def _live(nodes: Sequence[Any], outputs: Sequence[str]) -> list[Any]:
+    """The nodes on which the outputs depend, in order; a graph inside a node may read any value."""
+    needed = set(outputs)
+    kept: list[Any] = []
+    for node in reversed(nodes):
+        if any(name in needed for name in node.output):
+            kept.append(node)
+            needed |= _read_by(node)
+    return kept[::-1]
+
+
+def _read_by(node: Any) -> set[str]:
+    """The names that a node reads, those in its graphs included."""
+    found = set(node.input)
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            for inner in graph.node:
+                found |= _read_by(inner)
+    return found
 
 
 def _model(
@@ -133,13 +160,10 @@ def _model(
         stored = writer.name_of(value)
         writer.nodes.append(helper.make_node("Identity", [stored], [output], name=f"{output}/Identity"))
         described.append(writer.described(value, output))
-    graph = helper.make_graph(
-        [*writer.prologue, *writer.nodes],
-        name,
-        [writer.described(x) for x in inputs],
-        described,
-        list(writer.initializers.values()),
-    )
+    nodes = _live([*writer.prologue, *writer.nodes], outputs)
+    used = {read for node in nodes for read in _read_by(node)}
+    arrays = [array for name, array in writer.initializers.items() if name in used]
+    graph = helper.make_graph(nodes, name, [writer.described(x) for x in inputs], described, arrays)
     opsets = [helper.make_opsetid("", options.opset), *[helper.make_opsetid(d, v) for d, v in writer.domains.items()]]
     version = _IR_VERSIONS.get(options.opset, int(writer.onnx.IR_VERSION))
     return helper.make_model(graph, opset_imports=opsets, ir_version=version, producer_name="hybridc")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from hybridc.interchange.onnx.writing.graph_writer import GraphWriter
 from hybridc.interchange.onnx.writing.onnx_value import INT64, OnnxValue
 
 _MOST = np.iinfo(np.int64)
+# So many equal elements are written as they are.
+_FEW = 16
 
 
 class OnnxMoves:
@@ -72,6 +75,8 @@ class OnnxMoves:
         """NumPy's broadcasting."""
         if are_same(x.shape, shape):
             return x
+        if x.known is not None and not any(map(is_size, shape)) and 0 < math.prod(shape) <= _FEW:
+            return self.writer.constant(np.broadcast_to(x.known, shape).copy())
         return self.writer.node("Expand", [x, self.writer.integers(shape)], shape, x.dtype)
 
     def full(self, shape: Shape, dtype: Any, value: Any) -> OnnxValue:

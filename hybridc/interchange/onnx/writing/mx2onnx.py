@@ -110,12 +110,8 @@ def _loaded(sym: Any, params: Any) -> tuple[ComposedSymbol, dict[str, Any]]:
     )
 
 
-def _dynamic_axes(
-    shapes: Shapes, given: Sequence[Sequence[int | str | None]] | None
-) -> list[dict[int, str]]:
+def _dynamic_axes(shapes: Shapes, given: Sequence[Sequence[int | str | None]] | None) -> list[dict[int, str]]:
     """The names of each input's dynamic axes: "" for those without; all axes, if none are given."""
     if given is None:
         return [dict.fromkeys(range(len(shape)), "") for shape in shapes]
-    return [
-        {axis: n or "" for axis, n in enumerate(sizes) if n is None or isinstance(n, str)} for sizes in given
-    ]
+    return [{axis: n or "" for axis, n in enumerate(sizes) if n is None or isinstance(n, str)} for sizes in given]

@@ -22,7 +22,7 @@ from hybridc.ground.sizes import Sizes, is_size
 from hybridc.interchange.onnx.writing.model_file import ModelOptions, model_of, write_model
 from hybridc.symbol.bind import evaluate
 from hybridc.trace.traced import TracedSymbol
-from hybridc.trace.tracer import Trace
+from hybridc.trace.tracer import Trace, TraceNode
 
 # By input: names of its dynamic axes.
 Axes = Mapping[str, Mapping[int, str]]
@@ -73,9 +73,18 @@ class FreeAxes:
                 "the dynamic ones"
             )
 
+    def require_after(self, node: TraceNode) -> None:
+        """As :meth:`require`, of an operator that was written."""
+        self.require(described_node(node.op, node.location))
+
     def names(self) -> dict[tuple[str, int], str]:
         """The names by input and axis."""
         return {(a.input, a.axis): a.name for a in self.axes if a.name}
+
+
+def described_node(op: Operator, location: Location | None) -> str:
+    """An operator with the user's line."""
+    return op.title() if location is None else f"{op.title()} ({location})"
 
 
 class FreeTrace(Trace):
@@ -89,7 +98,7 @@ class FreeTrace(Trace):
     def emit(self, op: Operator, inputs: list[TracedSymbol], location: Location | None) -> list[TracedSymbol]:
         """As a trace does, and an error if the operator fixes a size."""
         outputs = super().emit(op, inputs, location)
-        self.axes.require(f"{op.title()} ({location})" if location is not None else op.title())
+        self.axes.require(described_node(op, location))
         return outputs
 
 
@@ -125,7 +134,8 @@ def export_symbol(
     }
     trace = _symbol_trace(symbol, values, plain, free, dict(zip(inputs, dtypes, strict=False)), axes)
     options = _named(options, axes)
-    model = model_of(trace, values, symbol.list_outputs(), options, axes.sizes, name=symbol.name or "network")
+    outputs, name = symbol.list_outputs(), symbol.name or "network"
+    model = model_of(trace, values, outputs, options, axes.sizes, name, axes.require_after)
     _require_given(model, inputs[len(shapes) :])
     write_model(model, path, options)
     return model
@@ -200,7 +210,9 @@ def export_block(
     axes = FreeAxes()
     trace = FreeTrace(axes)
     leaves = [
-        trace.leaf(n, axes.shape(n, x.shape, _labelled(dynamic.get(n, {}))), x.asnative().dtype, "data", numpy=is_numpy(x))
+        trace.leaf(
+            n, axes.shape(n, x.shape, _labelled(dynamic.get(n, {}))), x.asnative().dtype, "data", numpy=is_numpy(x)
+        )
         for n, x in zip(names, arrays, strict=True)
     ]
     with trace.active():
@@ -208,9 +220,12 @@ def export_block(
     outputs, trace.structure = flatten(result, (TracedSymbol, NDArray), f"the result of {block.name}")
     trace.finish(outputs)
     trace.infer()
-    values = {leaf.name: _source(trace, i) for i, leaf in enumerate(trace.leaves) if trace.roles[i] not in ("data", "key")}
+    values = {
+        leaf.name: _source(trace, i) for i, leaf in enumerate(trace.leaves) if trace.roles[i] not in ("data", "key")
+    }
     options = _named(options, axes)
-    model = model_of(trace, values, _output_names(block, trace, structure, arrays), options, axes.sizes, block.name)
+    outputs = _output_names(block, trace, structure, arrays)
+    model = model_of(trace, values, outputs, options, axes.sizes, block.name, axes.require_after)
     write_model(model, path, options)
     return model
 

@@ -15,10 +15,11 @@ BOOL, INT64 = np.dtype(bool), np.dtype(np.int64)
 class OnnxValue(Arithmetic):
     """A value with its shape and dtype; Python's operators on it are scalar steps of its ``builder``.
 
-    A ``known`` array has no name until a node reads it: then it becomes an initializer.
+    A ``known`` array has no name until a node reads it: then it becomes an initializer. ``real`` are the numbers for
+    which integers stand, if they have been computed.
     """
 
-    __slots__ = ("builder", "dtype", "known", "name", "shape")
+    __slots__ = ("builder", "dtype", "known", "name", "real", "shape")
 
     def __init__(self, builder: Any, name: str, shape: Shape, dtype: DType, known: Any = None) -> None:
         self.builder = builder
@@ -26,6 +27,7 @@ class OnnxValue(Arithmetic):
         self.shape = tuple(shape)
         self.dtype = dtype
         self.known = known
+        self.real: OnnxValue | None = None
 
     def __repr__(self) -> str:
         return f"<{self.name or 'constant'} {self.dtype}{list(self.shape)}>"

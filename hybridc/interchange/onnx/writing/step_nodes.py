@@ -275,9 +275,7 @@ def _bitwise(operator: str) -> Rule:
     return write
 
 
-RULES.update(
-    bitwise_and=_bitwise("BitwiseAnd"), bitwise_or=_bitwise("BitwiseOr"), bitwise_xor=_bitwise("BitwiseXor")
-)
+RULES.update(bitwise_and=_bitwise("BitwiseAnd"), bitwise_or=_bitwise("BitwiseOr"), bitwise_xor=_bitwise("BitwiseXor"))
 
 
 @rule("bitwise_not")

@@ -6,6 +6,7 @@ from hybridc.interchange.onnx.writing.operators import network_layers as network
 from hybridc.interchange.onnx.writing.operators import matrices as matrices
 from hybridc.interchange.onnx.writing.operators import numbers as numbers
 from hybridc.interchange.onnx.writing.operators import products as products
+from hybridc.interchange.onnx.writing.operators import quantized_nodes as quantized_nodes
 from hybridc.interchange.onnx.writing.operators import random_samples as random_samples
 from hybridc.interchange.onnx.writing.operators import reasons as reasons
 from hybridc.interchange.onnx.writing.operators import vision as vision

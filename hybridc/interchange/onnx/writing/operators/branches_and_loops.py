@@ -253,5 +253,3 @@ class _Parameters:
             pieces.append(self.t.moves.reshape(flat, part))
         self.begin += size * self.count
         return self.t.moves.concat(pieces, 0)
-
-

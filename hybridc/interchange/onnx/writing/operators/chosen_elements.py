@@ -41,8 +41,10 @@ def constant(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
     """A known number."""
     number = op.as_number()
     result = t.results_of(op, inputs)[0]
-    return t.writer.cast(t.writer.integer_scalar(number), result.dtype) if is_size(number) else t.constant(
-        np.asarray(number).astype(result.dtype)
+    return (
+        t.writer.cast(t.writer.integer_scalar(number), result.dtype)
+        if is_size(number)
+        else t.constant(np.asarray(number).astype(result.dtype))
     )
 
 
@@ -149,9 +151,7 @@ def pick(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
 # --- order ------------------------------------------------------------------------------------------------------------
 
 
-def ordered(
-    t: Translator, x: OnnxValue, axis: int, count: int, is_ascending: bool
-) -> tuple[OnnxValue, OnnxValue]:
+def ordered(t: Translator, x: OnnxValue, axis: int, count: int, is_ascending: bool) -> tuple[OnnxValue, OnnxValue]:
     """The first elements in order along an axis, and their places; equal ones keep theirs."""
     shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
     wide = x if x.dtype.kind != "b" else t.writer.cast(x, np.int32)
