@@ -14,15 +14,17 @@ from hybridc.array.numpy_array import is_numpy
 from hybridc.dialects.operator import Operator
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.errors import ArgumentTypeError, AttributeValueError, OnnxExportError
-from hybridc.gluon.export import symbol_with_values
+from hybridc.gluon.export import general_symbol
 from hybridc.ground.location import Location
 from hybridc.ground.nesting import flatten, regroup
 from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import Sizes, is_size
 from hybridc.interchange.onnx.writing.model_file import ModelOptions, model_of, write_model
+from hybridc.symbol import graph
 from hybridc.symbol.bind import evaluate
+from hybridc.symbol.infer import Shapes
 from hybridc.trace.traced import TracedSymbol
-from hybridc.trace.tracer import Trace, TraceNode
+from hybridc.trace.tracer import Trace, TraceNode, trace_call
 
 # By input: names of its dynamic axes.
 Axes = Mapping[str, Mapping[int, str]]
@@ -127,16 +129,30 @@ def export_symbol(
             f"{', '.join(inputs)}"
         )
     axes = FreeAxes()
-    plain = dict(zip(inputs, map(tuple, shapes), strict=False))
+    labels = [*dynamic, *[{}] * (len(shapes) - len(dynamic))]
     free = {
-        name: axes.shape(name, shape, dynamic[i] if i < len(dynamic) else {}, asked)
-        for i, (name, shape) in enumerate(plain.items())
+        name: axes.shape(name, tuple(shape), of_axes, asked)
+        for name, shape, of_axes in zip(inputs, shapes, labels, strict=False)
     }
-    trace = _symbol_trace(symbol, values, plain, free, dict(zip(inputs, dtypes, strict=False)), axes)
-    options = _named(options, axes)
+    types = dict(zip(inputs, dtypes, strict=False))
+    return _write_symbol(symbol, values, free, types, axes, path, options, inputs[len(shapes) :])
+
+
+def _write_symbol(
+    symbol: Any,
+    values: Mapping[str, Any],
+    free: Mapping[str, Shape],
+    dtypes: Mapping[str, Any],
+    axes: FreeAxes,
+    path: str | os.PathLike[str],
+    options: ModelOptions,
+    more: Sequence[str] = (),
+) -> Any:
+    """Write a symbol, given the shapes and dtypes of its inputs; ``more`` are inputs that nothing may read."""
+    trace = _symbol_trace(symbol, values, free, dtypes, axes)
     outputs, name = symbol.list_outputs(), symbol.name or "network"
-    model = model_of(trace, values, outputs, options, axes.sizes, name, axes.require_after)
-    _require_given(model, inputs[len(shapes) :])
+    model = model_of(trace, values, outputs, _named(options, axes), axes.sizes, name, axes.require_after)
+    _require_given(model, more)
     write_model(model, path, options)
     return model
 
@@ -148,23 +164,18 @@ def _array(x: Any) -> Any:
 def _symbol_trace(
     symbol: Any,
     values: Mapping[str, Any],
-    plain: Mapping[str, Shape],
     free: Mapping[str, Shape],
     dtypes: Mapping[str, Any],
     axes: FreeAxes,
 ) -> Trace:
     """The trace of a symbol: sizes that follow from parameters, such as those of labels, are inferred."""
-    known = {**{n: x.shape for n, x in values.items() if n in symbol.list_inputs()}, **plain}
-    found = symbol.infer_shape_partial(**known)
-    inferred = {
-        **dict(zip(symbol.list_arguments(), found[0], strict=True)),
-        **dict(zip(symbol.list_auxiliary_states(), found[2], strict=True)),
-    }
+    known = {name: values[name].shape for name in symbol.list_inputs() if name in values}
+    shapes = Shapes(symbol.entries, {**known, **free}, "export_model", exact=True)
     trace = FreeTrace(axes)
     leaves: dict[str, TracedSymbol] = {}
-    for name in symbol.list_inputs():
-        shape = free.get(name) or (values[name].shape if name in values else inferred.get(name))
-        if not shape and name not in values and name not in free:
+    for node in graph.variables(symbol.entries):
+        name, shape = node.name, shapes.get((node, 0))
+        if shape is None:
             raise OnnxExportError(f"export_model: the shape of the input {name} does not follow; give it in in_shapes")
         dtype = values[name].dtype if name in values else np.dtype(dtypes.get(name, np.float32))
         leaves[name] = trace.leaf(name, shape, dtype, "data")
@@ -208,24 +219,42 @@ def export_block(
             f"{block.name}.export_onnx: dynamic_axes names {sorted(unknown)[0]!r}; the inputs are {', '.join(names)}"
         )
     axes = FreeAxes()
+    free = {
+        name: axes.shape(name, x.shape, _labelled(dynamic.get(name, {}))) for name, x in zip(names, arrays, strict=True)
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what cannot be a symbol is traced with free sizes
+        symbol = general_symbol(block, trace_call(block, args, training=False), structure)
+    if symbol is None:
+        return _write_trace(block, path, structure, dict(zip(names, arrays, strict=True)), free, axes, options)
+    params = block.collect_params()
+    values = {name: _array(params[name].data()) for name in symbol.list_inputs() if name in params}
+    dtypes = {name: x.asnative().dtype for name, x in zip(names, arrays, strict=True)}
+    unread = [name for name in symbol.list_inputs() if name not in values and name not in free]
+    return _write_symbol(symbol, values, free, dtypes, axes, path, options, unread)
+
+
+def _write_trace(
+    block: Any,
+    path: str | os.PathLike[str],
+    structure: Any,
+    arrays: Mapping[str, Any],
+    free: Mapping[str, Shape],
+    axes: FreeAxes,
+    options: ModelOptions,
+) -> Any:
+    """Write a block whose forward reads shapes, as it is traced with free sizes."""
     trace = FreeTrace(axes)
-    leaves = [
-        trace.leaf(
-            n, axes.shape(n, x.shape, _labelled(dynamic.get(n, {}))), x.asnative().dtype, "data", numpy=is_numpy(x)
-        )
-        for n, x in zip(names, arrays, strict=True)
-    ]
+    leaves = [trace.leaf(n, free[n], x.asnative().dtype, "data", numpy=is_numpy(x)) for n, x in arrays.items()]
     with trace.active():
         result = block(*regroup(leaves, structure))
     outputs, trace.structure = flatten(result, (TracedSymbol, NDArray), f"the result of {block.name}")
     trace.finish(outputs)
     trace.infer()
-    values = {
-        leaf.name: _source(trace, i) for i, leaf in enumerate(trace.leaves) if trace.roles[i] not in ("data", "key")
-    }
-    options = _named(options, axes)
-    outputs = _output_names(block, trace, structure, arrays)
-    model = model_of(trace, values, outputs, options, axes.sizes, block.name, axes.require_after)
+    own = [i for i, role in enumerate(trace.roles) if role not in ("data", "key")]
+    values = {trace.leaves[i].name: _source(trace, i) for i in own}
+    names = [f"{block.name}_output{i}" if len(outputs) > 1 else f"{block.name}_output" for i in range(len(outputs))]
+    model = model_of(trace, values, names, _named(options, axes), axes.sizes, block.name, axes.require_after)
     write_model(model, path, options)
     return model
 
@@ -244,10 +273,3 @@ def _source(trace: Trace, index: int) -> Any:
         source = source.array(trace.context)
     return _array(source)
 
-
-def _output_names(block: Any, trace: Trace, structure: Any, arrays: Sequence[Any]) -> list[str]:
-    """The names that MXNet gives to the results."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        symbol, _ = symbol_with_values(block, trace, structure, arrays)
-    return symbol.list_outputs()

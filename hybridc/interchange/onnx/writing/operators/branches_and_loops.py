@@ -11,7 +11,6 @@ from hybridc.dialects.control.branch import Branch
 from hybridc.dialects.control.layer import EqualLayer
 from hybridc.dialects.control.loop import ForLoop, WhileLoop
 from hybridc.dialects.control.rnn import GATES, Rnn
-from hybridc.interchange.onnx.writing.graph_writer import InnerGraph
 from hybridc.interchange.onnx.writing.translate import Result, Translator, translation
 from hybridc.interchange.onnx.writing.onnx_value import BOOL, INT64, OnnxValue
 
@@ -48,46 +47,23 @@ def _in(t: Translator, x: OnnxValue, result: Result) -> OnnxValue:
 
 @translation(ForLoop)
 def for_loop(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
-    """Scan over the data; without data, or with a number of steps that is an input, Loop."""
-    results = t.results_of(op, inputs)
-    if op.saves or op.backwards and not op.data:
+    """Loop, which takes the rows of the data: ONNX's Scan reads no values around it in some engines."""
+    if op.saves:
         return None
-    if op.counted or not op.data:
-        count = inputs[-1 - bool(op.counters)] if op.counted else None
-        return _loop(t, op, inputs, results, _count(t, op, inputs, count), None)
-    data, states, read = _parts(op, inputs)
-    before = [t.moves.broadcast(x, r.shape) for x, r in zip(states, results[op.outputs :], strict=True)]
-    with t.writer.inner_graph("step") as graph:
-        own_states = [graph.input("state", x.shape, x.dtype) for x in before]
-        rows = [graph.input("row", x.shape[1:], x.dtype) for x in data]
-        found = t.write_body(op.body, [*rows, *own_states, *read])
-        ends = [_in(t, x, Result(s.shape, s.dtype)) for x, s in zip(found[op.outputs :], before, strict=True)]
-        stacked = [_in(t, x, Result(r.shape[1:], r.dtype)) for x, r in zip(found, results[: op.outputs], strict=False)]
-        proto = graph.proto([*ends, *stacked])
-    direction = [int(op.backwards)]
-    values = t.writer.results(
-        "Scan",
-        [*before, *data],
-        [(r.shape, r.dtype) for r in (*results[op.outputs :], *results[: op.outputs])],
-        body=proto,
-        num_scan_inputs=len(data),
-        scan_input_directions=direction * len(data),
-        scan_output_directions=direction * op.outputs if op.outputs else None,
-    )
-    return tuple([*values[op.states :], *values[: op.states]])
+    data = [_turned(t, x) for x in inputs[: op.data]] if op.backwards else inputs[: op.data]
+    given = [*data, *inputs[op.data :]]
+    if op.counted:
+        count = t.moves.reshape(t.writer.cast(inputs[-1 - bool(op.counters)], INT64), ())
+    else:
+        count = t.writer.integer_scalar(op.count([x.shape for x in inputs]))
+    found = _loop(t, op, given, count, None, is_counted=op.counted)
+    return tuple([*[_turned(t, y) if op.backwards else y for y in found[: op.outputs]], *found[op.outputs :]])
 
 
-def _parts(op: Any, inputs: Sequence[OnnxValue]) -> tuple[list[OnnxValue], list[OnnxValue], list[OnnxValue]]:
-    """The data, the states and what every step reads."""
-    first = op.rows_inside()
-    return list(inputs[:first]), list(inputs[first : first + op.states]), list(inputs[first + op.states :])
-
-
-def _count(t: Translator, op: Any, inputs: Sequence[OnnxValue], counted: OnnxValue | None) -> OnnxValue:
-    """The number of steps."""
-    if counted is not None:
-        return t.moves.reshape(t.writer.cast(counted, INT64), ())
-    return t.writer.integer_scalar(op.count([x.shape for x in inputs]))
+def _turned(t: Translator, x: OnnxValue) -> OnnxValue:
+    """The rows from the last to the first."""
+    begin = (x.shape[0] - 1, *[0] * (x.ndim - 1))
+    return t.moves.slice(x, begin, (-1, *[1] * (x.ndim - 1)), x.shape)
 
 
 @translation(WhileLoop)
@@ -95,51 +71,45 @@ def while_loop(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
     """Loop, which asks before the first step and after each."""
     if op.saves:
         return None
-    results = t.results_of(op, inputs)
 
     def ask(values: Sequence[OnnxValue]) -> OnnxValue:
         return truth(t, t.write_body(op.condition, values)[0])
 
-    return _loop(t, op, inputs, results, t.writer.integer_scalar(op.most), ask)
+    return _loop(t, op, inputs, t.writer.integer_scalar(op.most), ask, is_counted=True)
 
 
 def _loop(
     t: Translator,
     op: Any,
     inputs: Sequence[OnnxValue],
-    results: Sequence[Result],
     most: OnnxValue,
     ask: Callable[[Sequence[OnnxValue]], OnnxValue] | None,
+    is_counted: bool,
 ) -> Any:
-    """Loop; the rows of steps that do not run are zeros, and the number of steps is a state."""
-    data, states, read = _parts(op, inputs)
+    """Loop; if steps are counted, the rows of those that do not run are zeros, and their number may be a result."""
+    results = t.results_of(op, inputs)
+    first = op.rows_inside()
+    data, states, read = inputs[:first], inputs[first : first + op.states], inputs[first + op.states :]
     after = results[op.outputs : op.outputs + op.states]
     before = [t.moves.broadcast(x, r.shape) for x, r in zip(states, after, strict=True)]
     begin = t.constant(np.asarray(True)) if ask is None else ask([*before, *read])
-    counter = t.constant(np.asarray(0, np.int64))
     with t.writer.inner_graph("step") as graph:
-        own, rows = _loop_inputs(t, graph, [counter, *before], data)
-        found = t.write_body(op.body, [*rows, *own[1:], *read])
+        number = graph.input("number", (), INT64)
+        going = graph.input("goes_on", (), BOOL)
+        counter = [graph.input("count", (), INT64)] if is_counted else []
+        own = [graph.input("state", x.shape, x.dtype) for x in before]
+        rows = [t.writer.node("Gather", [x, number], x.shape[1:], x.dtype, axis=0) for x in data]
+        found = t.write_body(op.body, [*rows, *own, *read])
         ends = [_in(t, x, r) for x, r in zip(found[op.outputs :], after, strict=True)]
-        more = graph.inputs[1] if ask is None else ask([*ends, *read])
         stacked = [_in(t, x, Result(r.shape[1:], r.dtype)) for x, r in zip(found, results[: op.outputs], strict=False)]
-        proto = graph.proto([more, own[0] + 1, *ends, *stacked])
-    outputs = [((), INT64), *[(r.shape, r.dtype) for r in (*after, *results[: op.outputs])]]
-    ran, *values = t.writer.results("Loop", [most, begin, counter, *before], outputs, body=proto)
-    padded = [_padded(t, y, ran) for y in values[op.states :]]
-    steps = [ran] if len(results) > op.outputs + op.states else []
-    return tuple([*padded, *values[: op.states], *steps])
-
-
-def _loop_inputs(
-    t: Translator, graph: InnerGraph, states: Sequence[OnnxValue], data: Sequence[OnnxValue]
-) -> tuple[list[OnnxValue], list[OnnxValue]]:
-    """The states of a step, and the rows of the data."""
-    number = graph.input("number", (), INT64)
-    graph.input("goes_on", (), BOOL)
-    own = [graph.input("state", x.shape, x.dtype) for x in states]
-    rows = [t.writer.node("Gather", [x, number], x.shape[1:], x.dtype, axis=0) for x in data]
-    return own, rows
+        more = going if ask is None else ask([*ends, *read])
+        proto = graph.proto([more, *[x + 1 for x in counter], *ends, *stacked])
+    count = [t.constant(np.asarray(0, np.int64))] if is_counted else []
+    outputs = [*[((), INT64)] * is_counted, *[(r.shape, r.dtype) for r in (*after, *results[: op.outputs])]]
+    values = t.writer.results("Loop", [most, begin, *count, *before], outputs, body=proto)
+    ran, values = values[:is_counted], values[is_counted:]
+    outs = [_padded(t, y, ran[0]) if is_counted else y for y in values[op.states :]]
+    return tuple([*outs, *values[: op.states], *ran])
 
 
 def _padded(t: Translator, x: OnnxValue, ran: OnnxValue) -> OnnxValue:

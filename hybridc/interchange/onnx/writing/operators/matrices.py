@@ -182,11 +182,11 @@ def fourier(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
         raise refuse(op.title(), "opset 20 is the first whose DFT takes any axis; give a newer opset")
     result = t.results_of(op, inputs)[0]
     back = type(op) is Ifft
-    length = result.shape[-1] if back else x.shape[-1]
-    given = t.moves.reshape(x, (*x.shape[:-1], length, 2 if back else 1))
-    axis = t.constant(np.asarray(x.ndim - 1, np.int64))
-    y = t.writer.node("DFT", [given, None, axis], (*x.shape[:-1], length, 2), x.dtype, inverse=int(back))
+    length, rows = result.shape[-1] if back else x.shape[-1], math.prod(x.shape[:-1])
+    given = t.moves.reshape(x, (rows, length, 2 if back else 1))
+    axis = t.constant(np.asarray(1, np.int64))
+    y = t.writer.node("DFT", [given, None, axis], (rows, length, 2), x.dtype, inverse=int(back))
     if not back:
         return t.moves.reshape(y, result.shape)
-    real = t.moves.slice(y, (0,) * y.ndim, (1,) * y.ndim, (*y.shape[:-1], 1))
+    real = t.moves.slice(y, (0, 0, 0), (1, 1, 1), (rows, length, 1))
     return t.moves.reshape(real, result.shape) * float(length)

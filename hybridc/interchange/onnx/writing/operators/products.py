@@ -11,7 +11,7 @@ from hybridc.dialects.array.cast import Cast
 from hybridc.dialects.math.affine_contraction import Contract
 from hybridc.dialects.math.contraction import FullyConnected, Matmul
 from hybridc.dialects.math.reduction import Max, Mean, Min, Prod, Sum
-from hybridc.ground.sizes import AffineIndex, Place
+from hybridc.ground.sizes import AffineIndex, Place, is_size
 from hybridc.interchange.onnx.writing.translate import Translator, has_no_elements, translation
 from hybridc.interchange.onnx.writing.onnx_value import INT64, OnnxValue
 
@@ -64,6 +64,9 @@ def contract(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
     """Einsum, after each axis that is read at an affine sum of loops has become an axis for each loop."""
     index = op.parsed
     sizes = index.sizes(inputs[0].shape, inputs[1].shape, op.shape)
+    result = t.results_of(op, inputs)[0]
+    if 0 in [n for n in sizes.values() if not is_size(n)]:
+        return t.moves.full(result.shape, result.dtype, 0)
     operands: list[OnnxValue] = []
     terms: list[str] = []
     for x, places in zip(inputs, (index.lhs, index.rhs), strict=True):
@@ -71,7 +74,7 @@ def contract(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
         operands.append(value)
         terms.append("".join(_LETTERS[i] for i in loops))
     equation = f"{','.join(terms)}->{_LETTERS[: index.kept]}"
-    return t.node("Einsum", operands, t.results_of(op, inputs)[0], equation=equation)
+    return t.node("Einsum", operands, result, equation=equation)
 
 
 def _spread(

@@ -195,24 +195,36 @@ def _overlaps(t: Translator, op: Any, rows: OnnxValue) -> OnnxValue:
 @translation(RoiAlign)
 def roi_align(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
     """RoiAlign, since opset 16; regions of no image give 0."""
-    if t.opset < 16 or op.position_sensitive:
+    if t.opset < 16:
         return None
     data, rois = inputs
+    rows, columns = op.pooled_size[0], op.pooled_size[-1]
     image = column(t, rois, 0)
-    batch = t.writer.cast(t.steps.max(image, 0.0), INT64)
-    y = t.node(
+    y = t.writer.node(
         "RoiAlign",
-        [data, column(t, rois, 1, 4), batch],
-        t.results_of(op, inputs)[0],
+        [data, column(t, rois, 1, 4), t.writer.cast(t.steps.max(image, 0.0), INT64)],
+        (rois.shape[0], data.shape[1], rows, columns),
+        data.dtype,
         coordinate_transformation_mode="half_pixel" if op.aligned else "output_half_pixel",
-        output_height=op.pooled_size[0],
-        output_width=op.pooled_size[-1],
+        output_height=rows,
+        output_width=columns,
         sampling_ratio=max(op.sample_ratio, 0),
         spatial_scale=float(op.spatial_scale),
         mode="avg",
     )
+    if op.position_sensitive:
+        y = _own_channels(t, y)
     there = t.moves.reshape(image > -1.0, (rois.shape[0], 1, 1, 1))
     return t.steps.select(there, y, 0.0)
+
+
+def _own_channels(t: Translator, y: OnnxValue) -> OnnxValue:
+    """Of the bins of all channels, each bin of the channels that are its own."""
+    count, channels, rows, columns = y.shape
+    bins = rows * columns
+    pairs = t.moves.reshape(y, (count, channels // bins, bins, bins))
+    own = t.moves.reduce("ReduceSum", pairs * t.constant(np.eye(bins, dtype=y.dtype)), [2], keep=False)
+    return t.moves.reshape(own, (count, channels // bins, rows, columns))
 
 
 @translation(RoiPooling)
