@@ -18,10 +18,13 @@ from hybridc.interchange.onnx.writing.onnx_value import INT64, OnnxValue
 
 # Equal constants of so many bytes are one initializer.
 _SHARED_BYTES = 256
-# Operators that compute nothing: they take elements of any type as they are.
+# Operators that compute nothing, or are made for small integers: they take elements of any type as they are.
 MOVES = frozenset(
-    "Reshape Transpose Slice Concat Expand Gather GatherND GatherElements ScatterND ScatterElements Identity Squeeze "
-    "Unsqueeze Split Tile Shape Cast Where Constant Loop If Scan Size NonZero".split()
+    {
+        *("Cast", "Concat", "Constant", "Expand", "Gather", "GatherElements", "GatherND", "Identity", "Reshape"),
+        *("ScatterElements", "ScatterND", "Shape", "Size", "Slice", "Split", "Squeeze", "Tile", "Transpose"),
+        *("Unsqueeze", "Where", "If", "Loop", "NonZero", "QuantizeLinear", "DequantizeLinear"),
+    }
 )
 # Dtypes in which engines compute nothing, and those in which their numbers are computed: with the same results.
 COMPUTED_IN = {

@@ -28,12 +28,13 @@ REASONS[random_ops.SampleBinomial] = "it has no sampler of binomial counts with 
 
 def sampled(t: Translator, operator: str, shape: Shape, dtype: DType, **numbers: float) -> OnnxValue:
     """A node that draws samples; where sizes vary, in the shape of an array."""
-    if not any(map(is_size, shape)):
-        return t.writer.node(
-            operator, [], shape, dtype, shape=[int(n) for n in shape], dtype=t.writer.code(dtype), **numbers
-        )
-    like = t.moves.full(shape, dtype, 0)
-    return t.writer.node(f"{operator}Like", [like], shape, dtype, dtype=t.writer.code(dtype), **numbers)
+    given: list[OnnxValue] = []
+    attributes: dict[str, Any] = {"dtype": t.writer.code(dtype), **numbers}
+    if any(map(is_size, shape)):
+        operator, given = f"{operator}Like", [t.moves.full(shape, dtype, 0)]
+    else:
+        attributes["shape"] = [int(n) for n in shape]
+    return t.writer.results(operator, given, [(shape, dtype)], **attributes)[0]
 
 
 def unit(t: Translator, shape: Shape, dtype: DType = FLOAT32) -> OnnxValue:
