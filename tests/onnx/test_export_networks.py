@@ -14,6 +14,7 @@ from hybridc import nd
 from hybridc.errors import AttributeValueError, FileWriteError, OnnxExportError
 from hybridc.gluon import nn, rnn
 from hybridc.gluon.block import HybridBlock
+from hybridc.tools.onnx_operators import ENGINES
 from tests.onnx.engines import agree, operators
 
 
@@ -316,3 +317,21 @@ def test_an_encoder_for_any_batch_and_length(tmp_path):
     assert operators(model) >= {"LayerNormalization", "Gelu", "Softmax", "MatMul"}
     longer = nd.array(np.random.default_rng(5).normal(size=(9, 3, 16)))
     agree(tmp_path / "net.onnx", [longer.asnumpy()], [net(longer).asnumpy()])
+
+
+def test_quantized_networks(tmp_path):
+    net = nn.HybridSequential(prefix="net_")
+    with net.name_scope():
+        net.add(nn.Conv2D(6, 3, padding=1, activation="relu"), nn.MaxPool2D(), nn.Flatten(), nn.Dense(5))
+    (x,) = initialized(net, (4, 3, 8, 8))
+    batches = mx.io.NDArrayIter(x, batch_size=4)
+    quantized = mx.contrib.quantization.quantize_net_v2(net, "auto", calib_data=batches, calib_mode="naive")
+    quantized.export_onnx(tmp_path / "net.onnx", x)
+    model = onnx.load(tmp_path / "net.onnx")
+    assert operators(model) >= {"QuantizeLinear", "DequantizeLinear", "Conv"}
+    assert sum(i.data_type == onnx.TensorProto.INT8 for i in model.graph.initializer) >= 2
+    wanted = quantized(x).asnumpy()
+    for engine in ENGINES.values():
+        (found,) = engine(model, {model.graph.input[0].name: x.asnumpy()})
+        # An engine may round a half to the other side: one step of 255.
+        assert np.abs(found - wanted).max() <= 2 / 255 * np.abs(wanted).max()

@@ -71,9 +71,10 @@ def quantized_layer(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
     given = dict(zip(op.input_names(), inputs, strict=True))
     names = ("data", "weight") if op.no_bias else ("data", "weight", "bias")
     reals = [_real(t, given[n], given[f"min_{n}"], given[f"max_{n}"]) for n in names]
-    (y,) = t.write(op.layer(), reals)
     one = _unit(t, given["min_data"], given["max_data"], given["data"].dtype)
     one = one * _unit(t, given["min_weight"], given["max_weight"], np.int8)
+    reals[2:] = [t.steps.rint(bias / one) * one for bias in reals[2:]]  # integers of 32 bits are added
+    (y,) = t.write(op.layer(), reals)
     q = t.writer.cast(t.steps.rint(y / one), np.int32)
     q.real = y
     reach = t.moves.reshape(one * LEVELS["int32"], (1,))

@@ -1,0 +1,42 @@
+"""Networks of GluonCV, and what the examples train, as models of ONNX."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from examples import forecasting
+from hybridc import nd
+from tests.onnx.engines import agree, operators
+
+HERE = Path(__file__).resolve().parent
+NETWORKS = (
+    "ssd_512_mobilenet1.0_voc yolo3_mobilenet1.0_voc fcn_resnet50_voc simple_pose_resnet18_v1b mobilenetv3_small "
+    "resnest14"
+)
+
+
+@pytest.mark.long
+@pytest.mark.wild
+@pytest.mark.parametrize("name", NETWORKS.split())
+def test_networks_of_gluoncv(name):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, "-W", "ignore", "-m", "hybridc", "run", str(HERE / "gluoncv_networks.py"), name]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(name)
+
+
+@pytest.mark.forecast
+def test_the_forecasting_example(tmp_path):
+    net = forecasting.Forecaster(4)
+    net.initialize()
+    x = nd.array(np.random.default_rng(1).normal(size=(2, forecasting.CONTEXT, 1)))
+    net.export_onnx(tmp_path / "net.onnx", x, dynamic_axes={"data": {0: "batch"}})
+    model = agree(tmp_path / "net.onnx", [x.asnumpy()], [net(x).asnumpy()])
+    assert "GRU" in operators(model)
