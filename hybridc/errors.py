@@ -272,7 +272,7 @@ class UnknownShapeError(MXNetError, AttributeError):
 
 
 class MissingPackageError(MXNetError, ImportError):
-    """A package that is not installed is needed, such as ``onnx``; the text says which extra brings it."""
+    """A package that is not installed is needed, such as that of ONNX; the text says which extra brings it."""
 
 
 class OnnxExportError(UnsupportedError):

@@ -81,7 +81,7 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.stubs": "hybridc hybridc.nd hybridc.symbol",
         "hybridc": "hybridc.*",
         "hybridc.connect": "hybridc.compile.stages hybridc.image hybridc.library hybridc.nd.on_device hybridc.np "
-        "hybridc.npx hybridc.symbol "
+        "hybridc.npx hybridc.onnx hybridc.symbol "
         "hybridc.symbol.infer hybridc.symbol.recorded hybridc.runtime.devices.choose",
     },
     "a rank: the process beside it does without the package, and is there in a few milliseconds": {
@@ -119,6 +119,7 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.runtime.native.native_library": "numpy._core._multiarray_umath",
         "hybridc.runtime.triton_interpreter": "triton.*",
         "hybridc.runtime.triton_kernel": "triton triton.language",
+        "hybridc.tools.onnx_operators": "onnx onnxruntime openvino",
         "hybridc.tools.triton_report": "triton",
         "hybridc.visualization": "graphviz",
     },

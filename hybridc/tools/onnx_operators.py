@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import warnings
 import multiprocessing
+import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -26,7 +26,7 @@ from hybridc.interchange.onnx.writing.model_file import OPSET, ModelOptions, mod
 from hybridc.tools.check_op.case import Case, each_sample, eager
 from hybridc.trace.tracer import Trace
 
-TOLERANCE = 1e-5
+TOLERANCE = 1e-5  # of the largest magnitude: a few roundings of single precision in a row
 Engine = Callable[[Any, dict[str, Any]], list[Any]]
 
 

@@ -14,7 +14,7 @@ from examples import forecasting
 from hybridc import nd
 from tests.onnx.engines import agree, operators
 
-HERE = Path(__file__).resolve().parent
+ROOT = Path(__file__).resolve().parents[2]
 NETWORKS = (
     "ssd_512_mobilenet1.0_voc yolo3_mobilenet1.0_voc fcn_resnet50_voc simple_pose_resnet18_v1b mobilenetv3_small "
     "resnest14"
@@ -25,8 +25,11 @@ NETWORKS = (
 @pytest.mark.wild
 @pytest.mark.parametrize("name", NETWORKS.split())
 def test_networks_of_gluoncv(name):
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])}
-    command = [sys.executable, "-W", "ignore", "-m", "hybridc", "run", str(HERE / "gluoncv_networks.py"), name]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(ROOT.parents[1]), os.environ.get("PYTHONPATH", "")]),
+    }
+    command = [sys.executable, "-W", "ignore", "-m", "hybridc", "run", str(ROOT / "gluoncv_networks.py"), name]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(name)

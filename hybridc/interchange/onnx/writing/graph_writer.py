@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.dialects.operator_attribute import DType, Shape
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import TYPES
 from hybridc.errors import OnnxExportError
 from hybridc.ground.sizes import FloorDivision, Sizes, Terms, is_size
@@ -37,7 +37,7 @@ COMPUTED_IN = {
 
 
 class GraphWriter:
-    """The nodes of a graph and of those inside its nodes; ``steps`` and ``moves`` are builders that write into it.
+    """The nodes of a graph and of those inside its nodes; ``builder`` and ``moves`` write scalar steps and movements.
 
     ``scope`` names nodes: the operator that is written.
     """

@@ -14,11 +14,12 @@ from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import Sizes, is_size
 from hybridc.ground.whole_files import replacing, write_whole
 from hybridc.interchange.onnx.package import onnx_package
+from hybridc.interchange.onnx.writing import operators as operators
 from hybridc.interchange.onnx.writing.graph_writer import GraphWriter
 from hybridc.interchange.onnx.writing.movements import OnnxMoves
-from hybridc.interchange.onnx.writing.step_nodes import OnnxSteps
-from hybridc.interchange.onnx.writing.translate import Translator, load_translations
 from hybridc.interchange.onnx.writing.onnx_value import OnnxValue
+from hybridc.interchange.onnx.writing.step_nodes import OnnxSteps
+from hybridc.interchange.onnx.writing.translate import Translator
 from hybridc.trace.tracer import Trace, live_nodes
 
 # The least opset that is written, and that which engines of today all take.
@@ -65,7 +66,6 @@ def model_of(
     ``sizes`` are the free sizes of its inputs, which are dynamic axes of the model. ``after`` is called with each node
     of the trace when it has been written.
     """
-    load_translations()
     writer = GraphWriter(options.opset)
     writer.builder, writer.moves = OnnxSteps(writer), OnnxMoves(writer)
     writer.axis_names = dict(options.axis_names)

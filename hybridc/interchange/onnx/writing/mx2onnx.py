@@ -16,7 +16,7 @@ from hybridc.interchange.onnx.package import onnx_package
 from hybridc.interchange.onnx.writing.model_file import OPSET, ModelOptions, write_model
 from hybridc.interchange.onnx.writing.network_model import export_block as _export_block
 from hybridc.interchange.onnx.writing.network_model import export_symbol
-from hybridc.interchange.onnx.writing.translate import can_write, load_translations
+from hybridc.interchange.onnx.writing.translate import can_write
 from hybridc.symbol.checkpoint import load_arrays
 from hybridc.symbol.composed import ComposedSymbol, load
 
@@ -76,7 +76,6 @@ def export_model(
 def get_operator_support(opset_version: int | None = None) -> list[str]:
     """MXNet's names of the operators that can be written, sorted."""
     ModelOptions(OPSET if opset_version is None else opset_version)
-    load_translations()
     return sorted(cls.nnvm_name() for cls in operator_registry.operators().values() if can_write(cls))
 
 

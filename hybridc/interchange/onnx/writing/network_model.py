@@ -272,4 +272,3 @@ def _source(trace: Trace, index: int) -> Any:
     elif role == "number":
         source = source.array(trace.context)
     return _array(source)
-

@@ -128,7 +128,7 @@ class OnnxSteps:
 
 
 @rule("square")
-def _square(b: Any, x: Any) -> Any:
+def _square(_: Any, x: Any) -> Any:
     return x * x
 
 

@@ -7,7 +7,6 @@ their decomposition, their scalar body, or their movement.
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple
 
@@ -34,7 +33,7 @@ REASONS: dict[type[Operator], str] = {}
 
 def can_write(cls: type[Operator]) -> bool:
     """Whether operators of a class have a translation, or are written by what they are."""
-    if cls in REASONS or issubclass(cls, Composite) and cls.__module__.startswith("hybridc.dialects.updates"):
+    if cls in REASONS or (issubclass(cls, Composite) and cls.__module__.startswith("hybridc.dialects.updates")):
         return False
     return cls in TRANSLATIONS or issubclass(cls, Elementwise | Composite) or cls.move is not Operator.move
 
@@ -191,11 +190,3 @@ class Translator:
         outputs = [(r.shape, r.dtype) for r in self.results_of(op, inputs)]
         given = [x for x in inputs if x.name or x.known is not None]
         return self.writer.results(name, given, outputs, domain=domain, **texts)
-
-
-@functools.cache
-def load_translations() -> None:
-    """Register all translations: they import all operators."""
-    import hybridc.interchange.onnx.writing.operators as operators
-
-    assert operators

@@ -11,8 +11,8 @@ from hybridc.dialects.control.branch import Branch
 from hybridc.dialects.control.layer import EqualLayer
 from hybridc.dialects.control.loop import ForLoop, WhileLoop
 from hybridc.dialects.control.rnn import GATES, Rnn
-from hybridc.interchange.onnx.writing.translate import Result, Translator, translation
 from hybridc.interchange.onnx.writing.onnx_value import BOOL, INT64, OnnxValue
+from hybridc.interchange.onnx.writing.translate import Result, Translator, translation
 
 
 @translation(EqualLayer)
@@ -57,7 +57,8 @@ def for_loop(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
     else:
         count = t.writer.integer_scalar(op.count([x.shape for x in inputs]))
     found = _loop(t, op, given, count, None, is_counted=op.counted)
-    return tuple([*[_turned(t, y) if op.backwards else y for y in found[: op.outputs]], *found[op.outputs :]])
+    turned = [_turned(t, y) if op.backwards else y for y in found[: op.outputs]]
+    return (*turned, *found[op.outputs :])
 
 
 def _turned(t: Translator, x: OnnxValue) -> OnnxValue:
@@ -109,7 +110,7 @@ def _loop(
     values = t.writer.results("Loop", [most, begin, *count, *before], outputs, body=proto)
     ran, values = values[:is_counted], values[is_counted:]
     outs = [_padded(t, y, ran[0]) if is_counted else y for y in values[op.states :]]
-    return tuple([*outs, *values[: op.states], *ran])
+    return (*outs, *values[: op.states], *ran)
 
 
 def _padded(t: Translator, x: OnnxValue, ran: OnnxValue) -> OnnxValue:

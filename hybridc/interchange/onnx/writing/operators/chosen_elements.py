@@ -30,8 +30,8 @@ from hybridc.dialects.array.sorting import (
 from hybridc.dialects.movement import bounded_index
 from hybridc.ground.sizes import is_size
 from hybridc.interchange.onnx.writing.graph_writer import refuse
-from hybridc.interchange.onnx.writing.translate import REASONS, Translator, has_no_elements, translation
 from hybridc.interchange.onnx.writing.onnx_value import INT64, OnnxValue
+from hybridc.interchange.onnx.writing.translate import REASONS, Translator, has_no_elements, translation
 
 REASONS[BooleanMask] = "the shape of its result depends on values, which a trace cannot have; use where"
 
@@ -128,7 +128,7 @@ def scatter_nd(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
 
 
 @translation(IndexCopy)
-def index_copy(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
+def index_copy(t: Translator, _: Any, inputs: Sequence[OnnxValue]) -> Any:
     """ScatterND of rows."""
     old, index, new = inputs
     places = t.moves.reshape(as_places(t, index), (*index.shape, 1))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
-from hybridc.interchange.onnx.writing.translate import Translator
 from hybridc.interchange.onnx.writing.onnx_value import BOOL, INT64, OnnxValue
+from hybridc.interchange.onnx.writing.translate import Translator
 
-_MANY = (1 << 31) - 1
+_MANY = (1 << 31) - 1  # steps of a loop that a condition ends: the largest count that all engines take
 
 
 def iterated(

@@ -23,9 +23,9 @@ from hybridc.dialects.linalg.linalg_spectra import Eig, Svd
 from hybridc.dialects.linalg.linalg_triangles import Trsm
 from hybridc.dialects.math.linear_maps import Fft, Ifft
 from hybridc.interchange.onnx.writing.graph_writer import refuse
+from hybridc.interchange.onnx.writing.onnx_value import INT64, OnnxValue
 from hybridc.interchange.onnx.writing.operators.loops import iterated
 from hybridc.interchange.onnx.writing.translate import REASONS, Translator, translation
-from hybridc.interchange.onnx.writing.onnx_value import INT64, OnnxValue
 
 for _class in (Eig, Svd, Syevd, Pinv, Lstsq, Gelqf):
     REASONS[_class] = "it has no operator for eigenvalues, singular values or orthogonal factors"
@@ -79,7 +79,7 @@ def _unit(t: Translator, batch: int, n: int) -> OnnxValue:
 
 
 @translation(Inverse)
-def inverse(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
+def inverse(t: Translator, _: Any, inputs: Sequence[OnnxValue]) -> Any:
     """The solutions for the unit matrix; what is singular has no error here."""
     a = _flat(t, inputs[0])
     return t.moves.reshape(eliminated(t, a, _unit(t, *a.shape[:2]))[0], inputs[0].shape)
@@ -144,7 +144,7 @@ def trsm(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
 
 
 @translation(Potrf)
-def potrf(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
+def potrf(t: Translator, _: Any, inputs: Sequence[OnnxValue]) -> Any:
     """Cholesky's factor, column by column; of what is not positive definite nan."""
     a = _flat(t, inputs[0])
     low = _triangle(t, a, lower=True)
@@ -166,7 +166,7 @@ def potrf(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
 
 
 @translation(Potri)
-def potri(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
+def potri(t: Translator, _: Any, inputs: Sequence[OnnxValue]) -> Any:
     """The inverse of L Lᵀ."""
     low = _triangle(t, _flat(t, inputs[0]), lower=True)
     inverse = eliminated(t, low, _unit(t, *low.shape[:2]))[0]

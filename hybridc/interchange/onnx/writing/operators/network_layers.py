@@ -14,8 +14,8 @@ from hybridc.dialects.nn.normalization import LRN, InstanceNorm, LayerNorm
 from hybridc.dialects.nn.pooling import Pooling
 from hybridc.dialects.nn.softmax import LogSoftmax, Softmax
 from hybridc.ground.sizes import is_size
-from hybridc.interchange.onnx.writing.translate import Result, Translator, has_no_elements, translation
 from hybridc.interchange.onnx.writing.onnx_value import OnnxValue
+from hybridc.interchange.onnx.writing.translate import Result, Translator, has_no_elements, translation
 
 
 def channels_first(t: Translator, x: OnnxValue, last: bool) -> OnnxValue:
@@ -94,11 +94,10 @@ def pooling(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
         return None
     last = found.axes[0] == 1
     data = channels_first(t, x, last)
-    windows = [n for n in found.windows]
     y = t.writer.node(
         "MaxPool" if op.pool_type == "max" else "AveragePool",
         [data],
-        (*data.shape[:2], *windows),
+        (*data.shape[:2], *found.windows),
         x.dtype,
         kernel_shape=list(found.kernel),
         strides=list(found.stride),
@@ -196,7 +195,7 @@ translation(Selu)(_activation("Selu"))
 
 
 @translation(Gelu)
-def gelu(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
+def gelu(t: Translator, _: Any, inputs: Sequence[OnnxValue]) -> Any:
     """Since opset 20."""
     (x,) = inputs
     return t.node("Gelu", [x], x) if t.opset >= 20 and x.dtype.kind not in "iub" else None

@@ -11,19 +11,19 @@ from hybridc.dialects.array.sequence import LastSteps
 from hybridc.dialects.elements.bits import Gcd, Lcm
 from hybridc.dialects.math.unary import Frexp
 from hybridc.dialects.vision.image_random import ImageAdjustLighting, lit
+from hybridc.interchange.onnx.writing.onnx_value import INT64, OnnxValue
 from hybridc.interchange.onnx.writing.operators.loops import any_of, iterated
 from hybridc.interchange.onnx.writing.translate import Translator, translation
-from hybridc.interchange.onnx.writing.onnx_value import INT64, OnnxValue
 
 
 @translation(LastSteps)
-def last_steps(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
+def last_steps(t: Translator, _: Any, inputs: Sequence[OnnxValue]) -> Any:
     """The length less one; a length that is none has no error here."""
     return t.writer.cast(inputs[0], INT64) - 1
 
 
 @translation(Frexp)
-def frexp(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
+def frexp(t: Translator, _: Any, inputs: Sequence[OnnxValue]) -> Any:
     """By the logarithm, whose rounding may be off by one: then the mantissa says so."""
     (x,) = inputs
     size = t.steps.abs(x)

@@ -12,8 +12,8 @@ from hybridc.dialects.math.affine_contraction import Contract
 from hybridc.dialects.math.contraction import FullyConnected, Matmul
 from hybridc.dialects.math.reduction import Max, Mean, Min, Prod, Sum
 from hybridc.ground.sizes import AffineIndex, Place, is_size
-from hybridc.interchange.onnx.writing.translate import Translator, has_no_elements, translation
 from hybridc.interchange.onnx.writing.onnx_value import INT64, OnnxValue
+from hybridc.interchange.onnx.writing.translate import Translator, has_no_elements, translation
 
 _REDUCTIONS = {Sum: "ReduceSum", Prod: "ReduceProd", Max: "ReduceMax", Min: "ReduceMin", Mean: "ReduceMean"}
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"

@@ -60,7 +60,7 @@ def requantize(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
 
 
 @translation(Dequantize)
-def dequantize(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:  # noqa: ARG001 - a translation
+def dequantize(t: Translator, _: Any, inputs: Sequence[OnnxValue]) -> Any:
     """DequantizeLinear."""
     return _real(t, *inputs)
 

@@ -13,10 +13,10 @@ from hybridc.dialects.math.random_choice import MultinomialCounts, SampleMultino
 from hybridc.dialects.nn.dropout import UniformSample
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.ground.sizes import is_size
+from hybridc.interchange.onnx.writing.onnx_value import INT64, OnnxValue
 from hybridc.interchange.onnx.writing.operators.chosen_elements import ordered
 from hybridc.interchange.onnx.writing.operators.loops import any_of, iterated
 from hybridc.interchange.onnx.writing.translate import REASONS, Translator, translation
-from hybridc.interchange.onnx.writing.onnx_value import INT64, OnnxValue
 
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 # The distributions that are sampled in double precision: counts, and those that reject some samples.
@@ -66,7 +66,7 @@ def exponential(t: Translator, shape: Shape, dtype: DType, lam: Any) -> OnnxValu
     return _waiting(t, shape, dtype) / lam
 
 
-def gamma(t: Translator, shape: Shape, dtype: DType, alpha: Any, beta: Any) -> OnnxValue:
+def gamma(t: Translator, shape: Shape, _: DType, alpha: Any, beta: Any) -> OnnxValue:
     """Marsaglia and Tsang's method, repeated until all are accepted; below 1 a power of a uniform number corrects."""
     given = _spread(t, alpha, shape)
     small = given < 1.0
@@ -90,7 +90,7 @@ def gamma(t: Translator, shape: Shape, dtype: DType, alpha: Any, beta: Any) -> O
     return t.steps.select(small, found * correction, found) * beta
 
 
-def poisson(t: Translator, shape: Shape, dtype: DType, lam: Any) -> OnnxValue:
+def poisson(t: Translator, shape: Shape, _: DType, lam: Any) -> OnnxValue:
     """How many waiting times at the rate 1 fit into lam."""
     mean = _spread(t, lam, shape)
 
@@ -174,7 +174,7 @@ def uniform_sample(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
 
 
 @translation(random_ops.RandomRandint)
-def randint(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
+def randint(t: Translator, op: Any, _: Sequence[OnnxValue]) -> Any:
     """The integer part of a uniform number in double precision."""
     count = op.high - op.low
     number = t.steps.min(t.steps.floor(unit(t, op.shape, FLOAT64) * float(count)), float(count - 1))
@@ -225,7 +225,7 @@ def multinomial_counts(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> A
 
 
 @translation(Shuffle)
-def shuffle(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
+def shuffle(t: Translator, _: Any, inputs: Sequence[OnnxValue]) -> Any:
     """The rows in the order of uniform numbers."""
     x = inputs[0]
     _, places = ordered(t, unit(t, x.shape[:1]), 0, x.shape[0], is_ascending=True)

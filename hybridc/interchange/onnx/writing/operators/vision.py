@@ -12,10 +12,10 @@ from hybridc.dialects.vision.box_nms import BoxNms
 from hybridc.dialects.vision.multibox import MultiBoxDetection
 from hybridc.dialects.vision.roi import RoiAlign, RoiPooling
 from hybridc.dtypes import wide
+from hybridc.interchange.onnx.writing.onnx_value import INT64, OnnxValue
 from hybridc.interchange.onnx.writing.operators.chosen_elements import ordered
 from hybridc.interchange.onnx.writing.operators.loops import iterated
 from hybridc.interchange.onnx.writing.translate import Translator, translation
-from hybridc.interchange.onnx.writing.onnx_value import INT64, OnnxValue
 
 # --- choices among boxes, which lie in arrays (images, boxes, …) ------------------------------------------------------
 

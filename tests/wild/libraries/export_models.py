@@ -1,4 +1,4 @@
-"""Networks of GluonCV's zoo as models of ONNX: run by ``python -m hybridc run``, which gives MXNet's name to hybridc."""
+"""Networks of GluonCV's zoo as models of ONNX, which engines run with the same results."""
 
 import sys
 import tempfile
