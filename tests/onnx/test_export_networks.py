@@ -14,7 +14,6 @@ from hybridc import nd
 from hybridc.errors import AttributeValueError, FileWriteError, OnnxExportError
 from hybridc.gluon import nn, rnn
 from hybridc.gluon.block import HybridBlock
-from hybridc.tools.onnx_operators import ENGINES
 from tests.onnx.engines import agree, operators
 
 
@@ -327,11 +326,6 @@ def test_quantized_networks(tmp_path):
     batches = mx.io.NDArrayIter(x, batch_size=4)
     quantized = mx.contrib.quantization.quantize_net_v2(net, "auto", calib_data=batches, calib_mode="naive")
     quantized.export_onnx(tmp_path / "net.onnx", x)
-    model = onnx.load(tmp_path / "net.onnx")
+    model = agree(tmp_path / "net.onnx", [x.asnumpy()], [quantized(x).asnumpy()])
     assert operators(model) >= {"QuantizeLinear", "DequantizeLinear", "Conv"}
     assert sum(i.data_type == onnx.TensorProto.INT8 for i in model.graph.initializer) >= 2
-    wanted = quantized(x).asnumpy()
-    for engine in ENGINES.values():
-        (found,) = engine(model, {model.graph.input[0].name: x.asnumpy()})
-        # An engine may round a half to the other side: one step of 255.
-        assert np.abs(found - wanted).max() <= 2 / 255 * np.abs(wanted).max()

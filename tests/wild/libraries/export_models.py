@@ -49,7 +49,8 @@ def flat(results):
 
 for name in sys.argv[1:] or NETWORKS:
     shape, scale = NETWORKS[name]
-    net = get_model(name, pretrained=False, pretrained_base=False)
+    of_parts = {"pretrained_base": False} if "_" in name and "v3" not in name else {}
+    net = get_model(name, pretrained=False, **of_parts)
     net.initialize()
     x = mx.nd.array(np.random.default_rng(1).normal(size=shape))
     net(x)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hybridc.dialects.operator_attribute import Shape
-from hybridc.dtypes import TYPES
+from hybridc.dtypes import COMPUTED
 from hybridc.errors import OnnxExportError
 from hybridc.ground.sizes import FloorDivision, Sizes, Terms, is_size
 from hybridc.interchange.onnx.package import onnx_package
@@ -27,13 +27,7 @@ MOVES = frozenset(
     }
 )
 # Dtypes in which engines compute nothing, and those in which their numbers are computed: with the same results.
-COMPUTED_IN = {
-    np.dtype(np.int8): np.dtype(np.int32),
-    np.dtype(np.uint8): np.dtype(np.int32),
-    np.dtype(np.int16): np.dtype(np.int32),
-    np.dtype(np.uint16): np.dtype(np.int32),
-    TYPES["bfloat16"].dtype if "bfloat16" in TYPES else None: np.dtype(np.float32),
-}
+COMPUTED_IN = {**COMPUTED, **{np.dtype(name): np.dtype(np.int32) for name in ("int8", "uint8", "int16", "uint16")}}
 
 
 class GraphWriter:
@@ -167,7 +161,7 @@ class GraphWriter:
             return parts[0]
         return self.node("Concat", parts, (len(parts),), INT64, axis=0)
 
-    def integer(self, number: int) -> OnnxValue:
+    def integer(self, number: Any) -> OnnxValue:
         """A whole number as an array of one element."""
         number = self.known_size(number)
         if not is_size(number):
@@ -175,7 +169,7 @@ class GraphWriter:
         with self._in_prologue():
             return self._polynomial(number.terms)
 
-    def integer_scalar(self, number: int) -> OnnxValue:
+    def integer_scalar(self, number: Any) -> OnnxValue:
         """A whole number as a value without axes."""
         value = self.integer(number)
         if value.known is not None:
@@ -184,9 +178,9 @@ class GraphWriter:
             return self.node("Squeeze", [value], (), INT64)
 
     @staticmethod
-    def known_size(size: int) -> int:
+    def known_size(size: Any) -> Any:
         """A size, as a plain number if it can have no other value."""
-        return size.sizes.known(size) if is_size(size) else size  # pyright: ignore[reportArgumentType]
+        return size.sizes.known(size) if is_size(size) else size
 
     def _polynomial(self, terms: Terms) -> OnnxValue:
         if terms in self._polynomials:

@@ -195,4 +195,4 @@ def _write_external(tensors: Sequence[Any], path: str) -> None:
             length = len(tensor.raw_data)
             helper.set_external_data(tensor, os.path.basename(path), begin, length)
             tensor.ClearField("raw_data")
-            tensor.data_location = type(tensor).EXTERNAL
+            tensor.data_location = tensor.EXTERNAL

@@ -106,7 +106,7 @@ class OnnxMoves:
             after = size - first - count
             # Axes before this one are still those of x, axes after it are whole.
             box_begin = [*begin[:axis], 0, *[0] * (rank - axis - 1)]
-            box = [*x.shape[:axis], first, *into.shape[axis + 1 :]]
+            box: list[Any] = [*x.shape[:axis], first, *into.shape[axis + 1 :]]
             pieces: list[OnnxValue] = []
             if is_size(first) or first:
                 pieces.append(self.slice(into, box_begin, ones, tuple(box)))

@@ -56,7 +56,7 @@ def export_model(
     symbol, values = _loaded(sym, params)
     if shapes is None:
         raise AttributeValueError("export_model: give in_shapes, the shapes of the inputs that are no parameters")
-    dtypes: list[Any] = list(types) if isinstance(types, list | tuple) else [types] * len(shapes)
+    dtypes: list[Any] = as_list(types) if isinstance(types, list | tuple) else [types] * len(shapes)
     if len(dtypes) != len(shapes):
         raise AttributeValueError(
             f"export_model: in_types has {len(dtypes)} types for the {len(shapes)} shapes of in_shapes"
@@ -99,13 +99,11 @@ def _loaded(sym: Any, params: Any) -> tuple[ComposedSymbol, dict[str, Any]]:
         arguments, states = load_arrays(os.fspath(cast("str", params)))
         return load(os.fspath(cast("str", sym))), {**arguments, **states}
     if isinstance(sym, ComposedSymbol) and isinstance(params, dict | list | tuple):
-        merged: dict[str, Any] = {}
-        for part in as_list(params) if isinstance(params, list | tuple) else [params]:
-            merged.update(part)
-        return sym, merged
+        parts = cast("list[dict[str, Any]]", as_list(params) if isinstance(params, list | tuple) else [params])
+        return sym, {name: array for part in parts for name, array in part.items()}
     raise ArgumentTypeError(
         "export_model takes a symbol and a dict of its arrays, or the names of the files of both; got "
-        f"{type(sym).__name__} and {type(params).__name__}"
+        f"{type(sym).__name__} and {type(cast('Any', params)).__name__}"
     )
 
 

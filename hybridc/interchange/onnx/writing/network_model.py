@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -129,7 +129,8 @@ def export_symbol(
             f"{', '.join(inputs)}"
         )
     axes = FreeAxes()
-    labels = [*dynamic, *[{}] * (len(shapes) - len(dynamic))]
+    unnamed: Mapping[int, str] = {}
+    labels = [*dynamic, *[unnamed] * (len(shapes) - len(dynamic))]
     free = {
         name: axes.shape(name, tuple(shape), of_axes, asked)
         for name, shape, of_axes in zip(inputs, shapes, labels, strict=False)
@@ -261,7 +262,7 @@ def _write_trace(
 
 def _labelled(axes: Any) -> Mapping[int, str]:
     """Axes with their names: of a list of axes there are none."""
-    return axes if isinstance(axes, Mapping) else dict.fromkeys(axes, "")
+    return cast("Mapping[int, str]", axes) if isinstance(axes, Mapping) else dict.fromkeys(axes, "")
 
 
 def _source(trace: Trace, index: int) -> Any:

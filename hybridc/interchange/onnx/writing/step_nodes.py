@@ -73,8 +73,7 @@ class OnnxSteps:
             return self._select(*operands)
         if all(not isinstance(x, OnnxValue) or x.known is not None for x in operands):
             return self._computed(step, operands)
-        kinds = tuple(x.dtype if isinstance(x, OnnxValue) else type(x) for x in operands)
-        *wanted, result = loop_dtypes(step, tuple(float if k is np.float64 else k for k in kinds))
+        *wanted, result = loop_dtypes(step, tuple(map(_kind, operands)))
         values = [self.as_value(x, dtype) for x, dtype in zip(operands, wanted, strict=True)]
         if wanted[0] == BOOL and step in OF_BOOLEANS:
             return self.apply(OF_BOOLEANS[step], values, result)
@@ -122,6 +121,11 @@ class OnnxSteps:
     def load(self, x: OnnxValue, *index: Any) -> OnnxValue:
         """The elements of ``x`` at indices, one for each axis, that are in range and broadcast."""
         return self.writer.moves.load(x, index)
+
+
+def _kind(x: Any) -> Any:
+    """The dtype of an operand, or the type of a Python number, which adapts to the others."""
+    return x.dtype if isinstance(x, OnnxValue) else float if isinstance(x, float) else type(x)
 
 
 # --- rules ------------------------------------------------------------------------------------------------------------

@@ -58,8 +58,9 @@ def take(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
     """Gather; indices are brought into range before."""
     a, indices = inputs
     axis = op.axis % a.ndim
-    places = as_places(t, indices)
-    places = places if op.mode == "raise" else bounded_index(t.steps, places, a.shape[axis], op.mode)
+    places: Any = as_places(t, indices)
+    if op.mode != "raise":
+        places = bounded_index(t.steps, places, a.shape[axis], op.mode)
     return t.node("Gather", [a, places], t.results_of(op, inputs)[0], axis=axis)
 
 
@@ -97,7 +98,7 @@ def take_scatter(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
     axis = op.axis % len(op.shape)
     count = math.prod(indices.shape)
     rows = t.moves.reshape(data, (*op.shape[:axis], count, *op.shape[axis + 1 :]))
-    places = t.moves.reshape(as_places(t, indices), (count, *[1] * (len(op.shape) - axis - 1)))
+    places: Any = t.moves.reshape(as_places(t, indices), (count, *[1] * (len(op.shape) - axis - 1)))
     if op.mode != "raise":
         places = bounded_index(t.steps, places, op.shape[axis], op.mode)
     places = t.moves.broadcast(places, rows.shape)
@@ -253,7 +254,7 @@ def histogram(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
         edges, count = inputs[1], inputs[1].shape[0] - 1
     else:
         low, high = op.range
-        edges, count = t.constant(np.linspace(low, high, op.bin_cnt + 1).astype(data.dtype)), op.bin_cnt
+        edges, count = t.constant(np.linspace(low, high, op.bin_cnt + 1), data.dtype), op.bin_cnt
     flat = t.moves.reshape(data, (math.prod(data.shape), 1))
     begin, end = (t.moves.slice(edges, (first,), (1,), (count,)) for first in (0, 1))
     last = t.constant(np.arange(count) == count - 1)

@@ -46,7 +46,10 @@ def gcd(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
         rest = t.steps.rem(a, t.steps.select(is_done, 1, b))
         return [t.steps.select(is_done, a, b), t.steps.select(is_done, b, rest)]
 
-    divisor = iterated(t, [x, y], step, goes_on=lambda _, b: any_of(t, b != 0))[0]
+    def goes_on(_: OnnxValue, b: OnnxValue) -> OnnxValue:
+        return any_of(t, b != 0)
+
+    divisor = iterated(t, [x, y], step, goes_on=goes_on)[0]
     return divisor if type(op) is Gcd else t.steps.quotient(x, divisor) * y
 
 

@@ -11,7 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.dialects.quantized.layers import QuantizedConv, QuantizedFullyConnected
+from hybridc.dialects.nn.activation import Relu
+from hybridc.dialects.nn.pooling import Pooling
+from hybridc.dialects.quantized.layers import (
+    QuantizedAct,
+    QuantizedConv,
+    QuantizedFullyConnected,
+    QuantizedPooling,
+)
 from hybridc.dialects.quantized.quantize import Dequantize, QuantizeV2, Requantize
 from hybridc.dialects.quantized.ranges import LEVELS
 from hybridc.dtypes import FLOAT32
@@ -79,3 +86,16 @@ def quantized_layer(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
     q.real = y
     reach = t.moves.reshape(one * LEVELS["int32"], (1,))
     return q, -reach, reach
+
+
+@translation(QuantizedAct, QuantizedPooling)
+def of_same_range(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
+    """What chooses among numbers, on real ones; means decompose, whose halves are rounded away from 0."""
+    q, low, high = inputs
+    if type(op) is QuantizedPooling and op.pool_type != "max":
+        return None
+    plain = Relu.bind() if type(op) is QuantizedAct else Pooling.bind(**op.attrs)
+    (y,) = t.write(plain, [_real(t, q, low, high)])
+    zero = t.constant(np.zeros((), q.dtype))
+    found = t.writer.node("QuantizeLinear", [y, _unit(t, low, high, q.dtype), zero], y.shape, q.dtype)
+    return (found, *[t.moves.reshape(t.writer.cast(end, FLOAT32), (1,)) for end in (low, high)])

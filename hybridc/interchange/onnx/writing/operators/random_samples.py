@@ -85,7 +85,11 @@ def gamma(t: Translator, shape: Shape, _: DType, alpha: Any, beta: Any) -> OnnxV
         return [t.steps.select(open_ & accepted, d * volume, found), open_ & ~accepted]
 
     begin = [t.moves.full(shape, FLOAT64, 0), t.moves.full(shape, bool, True)]
-    found = iterated(t, begin, step, goes_on=lambda _, open_: any_of(t, open_))[0]
+
+    def goes_on(_: OnnxValue, open_: OnnxValue) -> OnnxValue:
+        return any_of(t, open_)
+
+    found = iterated(t, begin, step, goes_on=goes_on)[0]
     correction = t.steps.pow(1.0 - unit(t, shape, FLOAT64), 1.0 / given)
     return t.steps.select(small, found * correction, found) * beta
 
@@ -99,7 +103,11 @@ def poisson(t: Translator, shape: Shape, _: DType, lam: Any) -> OnnxValue:
         return [count + t.writer.cast(later <= mean, FLOAT64), later]
 
     zeros = t.moves.full(shape, FLOAT64, 0)
-    return iterated(t, [zeros, zeros], step, goes_on=lambda _, time: any_of(t, time <= mean))[0]
+
+    def goes_on(_: OnnxValue, time: OnnxValue) -> OnnxValue:
+        return any_of(t, time <= mean)
+
+    return iterated(t, [zeros, zeros], step, goes_on=goes_on)[0]
 
 
 def negative_binomial(t: Translator, shape: Shape, dtype: DType, k: Any, p: Any) -> OnnxValue:
