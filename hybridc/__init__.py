@@ -65,6 +65,7 @@ _NAMESPACES = {
     "ndarray": "hybridc.nd",
     "ndarray_doc": "hybridc.ndarray_doc",
     "np": "hybridc.np",
+    "onnx": "hybridc.onnx",
     "np_symbol": "hybridc.symbol.np",
     "npx": "hybridc.npx",
     "numpy": "hybridc.np",

@@ -49,8 +49,9 @@ def connect() -> None:
         np=_when_called("hybridc.np"),
         npx=_when_called("hybridc.npx"),
         images=_when_called("hybridc.image"),
-        onnx=_when_called("hybridc.contrib.onnx"),
+        contrib_onnx=_when_called("hybridc.contrib.onnx"),
         on_device=_when_called("hybridc.nd.on_device"),
         devices=_when_called("hybridc.runtime.devices.choose"),
         library=_when_called("hybridc.library"),
+        onnx=_when_called("hybridc.onnx"),
     )

@@ -300,5 +300,16 @@ class UnknownShapeError(MXNetError, AttributeError):
     """
 
 
+class MissingPackageError(MXNetError, ImportError):
+    """A package that is not installed is needed, such as that of ONNX; the text says which extra brings it."""
+
+
+class OnnxExportError(UnsupportedError):
+    """A network cannot be written as a model of ONNX: an operator has no translation, or an axis cannot vary.
+
+    The text names the operator, the block and the line, and what to write instead.
+    """
+
+
 class VerifyError(MXNetError):
     """A compiler stage left something that the next level does not allow: a bug of a pass, never of the user."""

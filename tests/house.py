@@ -83,7 +83,7 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.stubs": "hybridc hybridc.nd hybridc.symbol",
         "hybridc": "hybridc.*",
         "hybridc.connect": "hybridc.compile.stages hybridc.contrib.onnx hybridc.image hybridc.library "
-        "hybridc.nd.on_device hybridc.np hybridc.npx hybridc.symbol hybridc.symbol.infer "
+        "hybridc.nd.on_device hybridc.np hybridc.npx hybridc.onnx hybridc.symbol hybridc.symbol.infer "
         "hybridc.symbol.recorded hybridc.runtime.devices.choose",
     },
     "a rank: the process beside it does without the package, and is there in a few milliseconds": {
@@ -126,6 +126,7 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.runtime.triton_interpreter": "triton.*",
         "hybridc.runtime.triton_kernel": "triton triton.language",
         "hybridc.tools.fuzz.damaged_files": "hybridc.tools.fuzz.onnx_files",
+        "hybridc.tools.onnx_operators": "onnx onnxruntime openvino",
         "hybridc.tools.triton_report": "triton",
         "hybridc.visualization": "graphviz",
     },

@@ -34,5 +34,5 @@ if not TYPE_CHECKING:  # what there is not is an error of the type checker
 
     def __getattr__(name: str) -> Any:
         if name == "onnx":
-            return HOOKS.onnx()
+            return HOOKS.contrib_onnx()
         raise _absent("mx.contrib", name, "attribute", __all__)

@@ -75,7 +75,7 @@ def _exported(
             f"{block.name}.{caller}: Please first call block.hybridize() and then run forward with this block at least "
             f"once before calling {caller}."
         )
-    composed = _composed(block, *latest)
+    composed = general_symbol(block, *latest)
     trace = latest[0]
     symbol, captured = of_trace(block, trace) if composed is None else (composed, {})
     values = {**{p.name: p for p in block.collect_params().values()}, **captured}
@@ -132,7 +132,7 @@ def _latest(block: Any) -> tuple[Trace, Any] | None:
 
 def _symbol(block: Any, trace: Trace, structure: Any) -> tuple[ComposedSymbol, dict[str, NDArray]]:
     """The symbol of a trace, and the arrays from outside that it uses."""
-    symbol = _composed(block, trace, structure)
+    symbol = general_symbol(block, trace, structure)
     return of_trace(block, trace) if symbol is None else (symbol, {})
 
 
@@ -162,8 +162,8 @@ def _inputs(count: int) -> list[str]:
     return ["data"] if count == 1 else [f"data{i}" for i in range(count)]
 
 
-def _composed(block: Any, trace: Trace, structure: Any) -> ComposedSymbol | None:
-    """The block called on variables, which names the nodes as MXNet does; None if its forward cannot be."""
+def general_symbol(block: Any, trace: Trace, structure: Any) -> ComposedSymbol | None:
+    """The block called on variables, which names the nodes as MXNet does; None, with a warning, if it cannot be."""
     leaves = [s for s, role in zip(trace.leaves, trace.roles, strict=True) if role == "data"]
     variables = [
         as_numpy(var(name)) if is_numpy(s) else var(name) for name, s in zip(_inputs(len(leaves)), leaves, strict=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import os
 import re
 import time
 import warnings
@@ -42,6 +43,7 @@ from hybridc.gluon.parameter import Parameter, ParameterDict
 from hybridc.gluon.summary import summary
 from hybridc.gluon.utils import BlockHooks, HookHandle, device_of, indent, same, shape_is_known, traces
 from hybridc.ground.events import RECORDER, EventRecorder, EventSource, now
+from hybridc.ground.hooks import HOOKS
 from hybridc.ground.locks import ForkLock
 from hybridc.ground.state import STATE
 from hybridc.options import OPTIONS
@@ -677,6 +679,29 @@ class HybridBlock(Block):
         all sizes that the block was called with or compiled for.
         """
         export(self, path, epoch, remove_amp_cast, compiled)
+
+    def export_onnx(
+        self,
+        path: str | os.PathLike[str],
+        *args: Any,
+        dtype: Any = "float32",
+        opset: int | None = None,
+        dynamic_axes: Mapping[str, Any] | None = None,
+        own_domain: bool = False,
+        external_data: bool | None = None,
+    ) -> None:
+        """Write the network as a model of ONNX, for prediction on arguments like these: arrays, or shapes of ``dtype``.
+
+        The inputs are called ``data``, or ``data0``, ``data1``, …; parameters keep their names. ``dynamic_axes`` names
+        the axes whose sizes may vary: ``{"data": {0: "batch"}}``. ``own_domain`` writes opaque operators of yours as
+        nodes of a domain of their own, which another engine must be taught. ``external_data`` puts parameters into
+        ``path.data``, as is done by itself with more than 2 GB. An operator that ONNX cannot say is an OnnxExportError.
+        """
+        given = samples(args, dtype, device_of(args) or CPU)
+        params = self.collect_params()
+        if any(p.is_deferred for p in params.values()):
+            self._finish_deferred(params, given)
+        HOOKS.onnx().export_block(self, path, given, opset, dynamic_axes or {}, own_domain, external_data)
 
 
 def _blocks_in(value: Any) -> Iterator[Block]:

@@ -25,8 +25,6 @@ _FAMILIES = [
     (r"tvmop|api", "MXNet's second interface to C", "; its functions are those of mx.nd"),
     (r"notebook", "charts of training in notebooks", "; mx.callback has what is called after each batch and epoch"),
     (r"quantized_rnn", "this quantized operator", "; RNN on real numbers is here"),
-    (r"export_model|mx2onnx|export_model_|get_operator_support",
-     "files of ONNX", "; export() of a block writes MXNet's files, SymbolBlock.imports reads them"),
     (r"getnnz|edge_id|dgl_\w+|SparseEmbedding", "sparse storage", "; use dense arrays, and Embedding"),
     (r"imdecode|imresize", "this operator", "; mx.image has functions of this name"),
 ]  # fmt: skip

@@ -43,14 +43,16 @@ class Hooks:
     npx: Callable[[], Any]
     #: The module of images, :mod:`hybridc.image`.
     images: Callable[[], Any]
-    #: The module of MXNet's importer of ONNX files, :mod:`hybridc.contrib.onnx`.
-    onnx: Callable[[], Any]
+    #: The module of MXNet's older functions of ONNX, :mod:`hybridc.contrib.onnx`.
+    contrib_onnx: Callable[[], Any]
     #: The module of the tape, :mod:`hybridc.autograd`.
     autograd: Callable[[], Any]
     #: ``symbol_of_tape(x)`` is the symbol of what autograd recorded for an array.
     symbol_of_tape: Callable[[Any], Any]
     #: ``imported(symbol_file, names, param_file)`` is the block of an exported network.
     imported: Callable[..., Any]
+    #: The module of ONNX's files, :mod:`hybridc.onnx`.
+    onnx: Callable[[], Any]
     #: The module of loaded libraries, :mod:`hybridc.library`.
     library: Callable[[], Any]
     #: The module that finds devices, :mod:`hybridc.runtime.devices.choose`.

@@ -1,8 +1,14 @@
-"""``mx.contrib.onnx``: ONNX files as networks, by the names of MXNet 1.9.1; :mod:`hybridc.onnx` has more."""
+"""``mx.contrib.onnx``: MXNet's first functions of ONNX; those of today are in :mod:`hybridc.onnx`."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hybridc import onnx
 
 from hybridc.contrib.onnx.onnx2mx.import_model import get_model_metadata, import_model
 from hybridc.contrib.onnx.onnx2mx.import_model import get_model_metadata as get_model_metadata_
@@ -12,6 +18,7 @@ from hybridc.contrib.onnx.onnx2mx.import_to_gluon import import_to_gluon as impo
 from hybridc.ground.absent import absent as _absent
 
 __all__ = [
+    "export_model",
     "get_model_metadata",
     "get_model_metadata_",
     "import_model",
@@ -19,6 +26,20 @@ __all__ = [
     "import_to_gluon",
     "import_to_gluon_",
 ]
+
+
+def export_model(
+    sym: Any,
+    params: Any,
+    input_shape: Sequence[tuple[int, ...]] | None = None,
+    input_type: Any = np.float32,
+    onnx_file_path: str | os.PathLike[str] = "model.onnx",
+    verbose: bool = False,
+    **more: Any,
+) -> Any:
+    """``mx.onnx.export_model`` with its old names of arguments: ``input_shape`` and ``input_type``."""
+    return onnx.export_model(sym, params, input_shape, input_type, onnx_file_path, verbose, **more)
+
 
 if not TYPE_CHECKING:  # what there is not is an error of the type checker
 

@@ -75,9 +75,7 @@ def main():
             LRScheduler("cosine", base_lr=0.02, nepochs=epochs - 1, iters_per_epoch=steps),
         ]
     )
-    trainer = gluon.Trainer(
-        net.collect_params(), "nag", {"lr_scheduler": scheduler, "wd": 1e-4, "momentum": 0.9}
-    )
+    trainer = gluon.Trainer(net.collect_params(), "nag", {"lr_scheduler": scheduler, "wd": 1e-4, "momentum": 0.9})
     loss_fn = gluon.loss.SoftmaxCrossEntropyLoss()
     train_metric, val_metric = mx.metric.Accuracy(), mx.metric.Accuracy()
     for epoch in range(epochs):

@@ -73,9 +73,7 @@ def learn(vocab, samples):
                 out = net(ids, nd.zeros_like(ids), lengths.astype("float32"))
                 losses = loss(out, labels).mean()
             losses.backward()
-            nlp.utils.clip_grad_global_norm(
-                [p for p in net.collect_params().values() if p.grad_req != "null"], 1.0
-            )
+            nlp.utils.clip_grad_global_norm([p for p in net.collect_params().values() if p.grad_req != "null"], 1.0)
             trainer.step(1)
             total += float(losses.asscalar())
             right.update(labels, out)
@@ -86,7 +84,9 @@ def learn(vocab, samples):
 def fill_gaps(vocab):
     net = bert(vocab, use_decoder=True, use_classifier=True)
     drawn(net, nd.ones((1, 3)), nd.zeros((1, 3)), nd.array([3]), nd.array([[1]]))
-    ids = nd.array([vocab["[CLS] the [MASK] sleeps here [SEP]".split()], vocab["[CLS] a dog sings there [SEP]".split()]])
+    ids = nd.array(
+        [vocab["[CLS] the [MASK] sleeps here [SEP]".split()], vocab["[CLS] a dog sings there [SEP]".split()]]
+    )
     for hybridized in (False, True):
         net.hybridize(hybridized)
         _, pooled, order, words = net(ids, nd.zeros_like(ids), nd.array([6, 5]), nd.array([[2, 4], [1, 3]]))
@@ -104,11 +104,17 @@ def go_on(vocab):
 
     begin = [s.swapaxes(0, 1) for s in model.begin_state(batch_size=2, func=nd.zeros)]
     search = nlp.model.BeamSearchSampler(
-        beam_size=3, decoder=Decoder(), eos_id=vocab["[SEP]"], scorer=nlp.model.BeamSearchScorer(alpha=0.6), max_length=5
+        beam_size=3,
+        decoder=Decoder(),
+        eos_id=vocab["[SEP]"],
+        scorer=nlp.model.BeamSearchScorer(alpha=0.6),
+        max_length=5,
     )
     found, scores, lengths = search(nd.array(vocab[["cat", "dog"]]), begin)
     for row in range(2):
-        print(" ".join(vocab.to_tokens(found[row, 0].asnumpy().astype(int).tolist())), "%.3f" % scores[row, 0].asscalar())
+        print(
+            " ".join(vocab.to_tokens(found[row, 0].asnumpy().astype(int).tolist())), "%.3f" % scores[row, 0].asscalar()
+        )
     print(lengths.asnumpy().tolist())
 
 
