@@ -41,8 +41,8 @@ class OnnxBlock(HybridBlock):
     """
 
     def __init__(self, model: OnnxModel, ctx: Any = None) -> None:
-        super().__init__(prefix="", params=None)
-        self._params = ParameterDict("")
+        super().__init__()
+        self._params = ParameterDict("")  # whose names are the file's
         roles = InputRoles(model)
         self._inputs = model.free_inputs()
         self._values_of = tuple(
@@ -118,10 +118,9 @@ class OnnxBlock(HybridBlock):
             self._fixed = packed
         arrays = [None if is_fixed or x is None else _widened(x) for x, is_fixed in zip(values, fixed)]
         results = self.forward(*arrays) if all(fixed) else super().__call__(*arrays)
-        alone = not isinstance(results, list)
-        outputs = zip([results] if alone else results, self._model.graph.outputs, strict=True)
-        narrowed = [y.astype(x.dtype) if x.dtype in WIDER and isinstance(y, NDArray) else y for y, x in outputs]
-        return narrowed[0] if alone else narrowed
+        declared = self._model.graph.outputs
+        narrowed = [_narrowed(y, x) for y, x in zip([results] if len(declared) == 1 else results, declared, strict=True)]
+        return narrowed[0] if len(declared) == 1 else narrowed
 
     def _is_fixed(self, index: int, value: Any) -> bool:
         if value is None:
@@ -164,6 +163,11 @@ def _is_flag(x: TensorInfo) -> bool:
 def _widened(value: Any) -> Any:
     """An argument of a compiled graph: integers of dtypes that are not compiled are in wider ones."""
     return [_widened(x) for x in value] if isinstance(value, list) else widened(value)
+
+
+def _narrowed(value: Any, declared: TensorInfo) -> Any:
+    """A result of a compiled graph in the dtype that the file declares, where that is not compiled."""
+    return value.astype(declared.dtype) if declared.dtype in WIDER and isinstance(value, NDArray) else value
 
 
 def _is_short(x: TensorInfo) -> bool:
