@@ -124,7 +124,31 @@ def options() -> str:
     return "\n".join(table) + "\n"
 
 
-PARTS = {"passes": passes, "compat": compat, "options": options}
+def onnx() -> str:
+    """How many operators are written as ONNX in which way, and why the others are not."""
+    from hybridc.dialects import operator_registry
+    from hybridc.interchange.onnx.writing.model_file import model_of
+    from hybridc.interchange.onnx.writing.translate import REASONS, TRANSLATIONS, can_write
+
+    assert model_of, "whose module registers the translations"
+    every = {name: cls for name, cls in operator_registry.operators().items() if name.startswith("hybrid.")}
+    ours = [cls for name, cls in every.items() if not name.startswith("hybrid._")]
+    written = [cls for cls in ours if can_write(cls)]
+    own = sum(cls in TRANSLATIONS for cls in written)
+    lines = [
+        f"Of {len(ours)} operators that users call {len(written)} are written: {own} by a translation of their own, "
+        f"{len(written) - own} by what they are.",
+        "",
+        "| not written | why |",
+        "|---|---|",
+    ]
+    for reason in dict.fromkeys(REASONS.values()):
+        names = sorted(cls.NAME.removeprefix("hybrid.") for cls, why in REASONS.items() if why == reason)
+        lines.append(f"| {', '.join(f'`{name}`' for name in names)} | {reason} |")
+    return "\n".join(lines) + "\n"
+
+
+PARTS = {"passes": passes, "compat": compat, "options": options, "onnx": onnx}
 
 
 def main(check: bool) -> int:

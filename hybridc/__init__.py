@@ -71,7 +71,6 @@ _NAMESPACES = {
     "numpy": "hybridc.np",
     "numpy_dispatch_protocol": "hybridc.np.protocol",
     "numpy_extension": "hybridc.npx",
-    "onnx": "hybridc.onnx",
     "op": "hybridc.op",
     "operator": "hybridc.operator",
     "optimizer": "hybridc.optimizer",

@@ -300,10 +300,6 @@ class UnknownShapeError(MXNetError, AttributeError):
     """
 
 
-class MissingPackageError(MXNetError, ImportError):
-    """A package that is not installed is needed, such as that of ONNX; the text says which extra brings it."""
-
-
 class OnnxExportError(UnsupportedError):
     """A network cannot be written as a model of ONNX: an operator has no translation, or an axis cannot vary.
 

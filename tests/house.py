@@ -118,7 +118,7 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.image.codec": "PIL.Image cv2",
         "hybridc.image.detection": "PIL.* cv2",
         "hybridc.lower.llvm.codegen.llvm_c": "llvmlite llvmlite.utils",
-        "hybridc.onnx": "hybridc.interchange.onnx.*",
+        "hybridc.onnx": "hybridc.interchange.onnx.* hybridc.onnx.backend",
         "hybridc.runtime.devices.nvidia.compiled": "triton.*",
         "hybridc.runtime.devices.nvidia.cupy_gpu": "cupy",
         "hybridc.runtime.devices.nvidia.torch_gpu": "torch",

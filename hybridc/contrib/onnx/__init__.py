@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hybridc import onnx
-
 from hybridc.contrib.onnx.onnx2mx.import_model import get_model_metadata, import_model
 from hybridc.contrib.onnx.onnx2mx.import_model import get_model_metadata as get_model_metadata_
 from hybridc.contrib.onnx.onnx2mx.import_model import import_model as import_model_

@@ -33,9 +33,8 @@ REASONS: dict[type[Operator], str] = {}
 
 def can_write(cls: type[Operator]) -> bool:
     """Whether operators of a class have a translation, or are written by what they are."""
-    if cls in REASONS or (issubclass(cls, Composite) and cls.__module__.startswith("hybridc.dialects.updates")):
-        return False
-    return cls in TRANSLATIONS or issubclass(cls, Elementwise | Composite) or cls.move is not Operator.move
+    by_itself = issubclass(cls, Elementwise | Composite) or cls.move is not Operator.move
+    return cls not in REASONS and (cls in TRANSLATIONS or by_itself)
 
 
 class Result(NamedTuple):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hybridc.dialects.control.collectives import AllReduce, Await, StartAllGather, StartAllReduce, StartReduceScatter
-from hybridc.dialects.nn.ctc import CTCOccupancy, CTCPaths
-from hybridc.dialects.nn.hawkes import HawkesLikelihood, HawkesSlopes
+from hybridc.dialects.nn.ctc import CTCLoss, CTCOccupancy, CTCPaths
+from hybridc.dialects.nn.hawkes import HawkesLikelihood, HawkesLL, HawkesSlopes
 from hybridc.dialects.quantized.quantize import CalibrateEntropy
 from hybridc.dialects.stateful import StatefulBackward
 from hybridc.dialects.vision.box_nms import BipartiteMatching
@@ -17,7 +17,7 @@ from hybridc.dialects.vision.image_random import (
     ImageRandomSaturation,
 )
 from hybridc.dialects.vision.image_random_crop import ImageRandomCrop, ImageRandomResizedCrop
-from hybridc.dialects.vision.image_resize import ResizeOnHost
+from hybridc.dialects.vision.image_resize import ImageResize, ResizeOnHost
 from hybridc.dialects.vision.multibox import MultiBoxTarget
 from hybridc.dialects.vision.proposal import MultiProposal, Proposal
 from hybridc.dialects.vision.roi import AdaptiveRoiAlign, AdaptiveRoiAlignScatter
@@ -32,7 +32,7 @@ REASONS.update(
             (AllReduce, Await, StartAllGather, StartAllReduce, StartReduceScatter),
             "it exchanges arrays with other processes",
         ),
-        **dict.fromkeys((CTCOccupancy, CTCPaths, HawkesLikelihood, HawkesSlopes, CalibrateEntropy), _PREDICTS),
+        **dict.fromkeys((CTCLoss, CTCOccupancy, CTCPaths, HawkesLL, HawkesLikelihood, HawkesSlopes, CalibrateEntropy), _PREDICTS),
         **dict.fromkeys((MultiBoxTarget, BipartiteMatching, StatefulBackward), _PREDICTS),
         **dict.fromkeys((AdaptiveRoiAlignScatter, PsRoiPoolingScatter), _PREDICTS),
         **dict.fromkeys(
@@ -42,7 +42,7 @@ REASONS.update(
             ),
             "it changes images at random for training; leave it out of the network",
         ),
-        ResizeOnHost: "its rounding is that of an image library; resize images before, or by BilinearResize2D",
+        **dict.fromkeys((ImageResize, ResizeOnHost), "its rounding is that of an image library; resize images before, or by BilinearResize2D"),
         **dict.fromkeys((MultiProposal, Proposal), "its order of proposals has no operator"),
         **dict.fromkeys((PsRoiPooling, RotatedRoiAlign), "its regions have no operator"),
         AdaptiveRoiAlign: "ONNX's RoiAlign has no position-sensitive channels, and none before opset 16",
