@@ -14,8 +14,8 @@ import numpy as np
 from hybridc import np as mnp
 from hybridc import npx
 from hybridc.interchange.onnx.reading.onnx_rules import OnnxCall, onnx_op
-from hybridc.interchange.onnx.reading.operators.move_rules import taken
 from hybridc.interchange.onnx.reading.operators.images.window_rules import pads_of, spatial
+from hybridc.interchange.onnx.reading.operators.move_rules import taken
 from hybridc.interchange.onnx.reading.size_limits import check_size
 
 
