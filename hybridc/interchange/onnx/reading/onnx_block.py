@@ -119,10 +119,9 @@ class OnnxBlock(HybridBlock):
         arrays = [None if is_fixed or x is None else _widened(x) for x, is_fixed in zip(values, fixed)]
         results = self.forward(*arrays) if all(fixed) else super().__call__(*arrays)
         declared = self._model.graph.outputs
-        narrowed = [
-            _narrowed(y, x) for y, x in zip([results] if len(declared) == 1 else results, declared, strict=True)
-        ]
-        return narrowed[0] if len(declared) == 1 else narrowed
+        if len(declared) == 1:
+            return _narrowed(results, declared[0])
+        return [_narrowed(y, x) for y, x in zip(results, declared, strict=True)]
 
     def _is_fixed(self, index: int, value: Any) -> bool:
         if value is None:

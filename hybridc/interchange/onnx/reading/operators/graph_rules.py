@@ -13,12 +13,14 @@ import numpy as np
 
 from hybridc import np as mnp
 from hybridc.errors import OnnxUnsupportedError
+from hybridc.ground.state import STATE
 from hybridc.interchange.onnx.reading.model_graph import ModelGraph
 from hybridc.interchange.onnx.reading.onnx_rules import OnnxCall, onnx_op
 from hybridc.interchange.onnx.reading.walk_values import as_np, is_known, is_traced, lifted, numbers
 from hybridc.nd.control_flow import cond, foreach, while_loop
 
-#: Steps of a loop that a trace writes one after the other. A loop of more is an error: its program would be long.
+#: Steps of a loop that a trace writes one after the other, whose states may change their shapes. A loop of more is one
+#: loop of the program, which is compiled once for all steps.
 MOST_STEPS = 256
 
 
@@ -54,6 +56,8 @@ def loop(call: OnnxCall, most: Any, condition: Any, *states: Any) -> Any:
     count = len(states)
     if is_traced(condition):
         return _while(call, body, limit, condition, list(states))
+    if limit is not None and limit > MOST_STEPS and STATE.trace is not None:
+        return _counted(call, limit, list(states))
     rows: list[list[Any]] = []
     now, step = list(states), 0
     goes_on = True if condition is None else truth(condition)
@@ -67,7 +71,7 @@ def loop(call: OnnxCall, most: Any, condition: Any, *states: Any) -> Any:
         rows.append(results[count:])
         goes_on = truth(test)
         if step > MOST_STEPS and is_traced(now):
-            raise OnnxUnsupportedError(f"a loop of more than {MOST_STEPS} steps is not compiled; leave it unhybridized")
+            raise OnnxUnsupportedError(f"{call.node} has no bound, and runs more than {MOST_STEPS} steps when compiled")
     return *now, *(_stacked(list(column)) for column in _columns(rows, len(body.outputs) - 1 - count, body, count))
 
 
@@ -86,6 +90,23 @@ def _stacked(values: list[Any]) -> Any:
     if is_known(values):
         return np.stack(values)
     return mnp.stack([lifted(x) for x in values], 0)
+
+
+def _counted(call: OnnxCall, count: int, states: list[Any]) -> Any:
+    """A loop of many steps, in a compiled graph: no condition may end it before."""
+
+    def step(row: Any, now: Any) -> Any:
+        entered = [mnp.reshape(as_np(row[0]), ()), np.array(True), *map(as_np, now)]
+        test, *results = call.runner.graph(call["body"], entered)
+        if is_traced(test) or not truth(test):
+            raise OnnxUnsupportedError(
+                f"{call.node} may end before its {count} steps: compiled, it may have {MOST_STEPS} steps at most"
+            )
+        values = _arrays(results)
+        return values[len(states) :], values[: len(states)]
+
+    stacks, last = foreach(step, [lifted(np.arange(count)[:, None])], _arrays(states))
+    return *last, *stacks
 
 
 def _while(call: OnnxCall, body: ModelGraph, limit: int | None, condition: Any, states: list[Any]) -> Any:
