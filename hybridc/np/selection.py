@@ -14,6 +14,7 @@ import numpy as onp
 from hybridc.array.dispatch import is_symbol
 from hybridc.array.functions import function
 from hybridc.dialects.array.shape import normalize_axis
+from hybridc.dialects.array.shape_rules import broadcast_shapes
 from hybridc.dialects.numpy_rules import BOOL, INT32, INT64, common
 from hybridc.errors import MXNetError
 from hybridc.np.apply import cast, dtype_of, into, is_number, operand, reshaped
@@ -52,8 +53,9 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
         condition = array(condition, dtype=onp.bool_)
     dtype = _beside(x, y)
     x, y = (full_like(condition, v, dtype) if is_number(v) else cast(v, dtype) for v in (x, y))
-    shape = onp.broadcast_shapes(condition.shape, x.shape, y.shape)
-    return function("where")(*[broadcast_to(v, shape) for v in (condition, x, y)])
+    inputs = condition, x, y
+    shape = broadcast_shapes("where", ("condition", "x", "y"), [v.shape for v in inputs])
+    return function("where")(*[broadcast_to(v, shape) for v in inputs])
 
 
 def _beside(x: Any, y: Any) -> Any:

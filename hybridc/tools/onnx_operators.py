@@ -92,8 +92,8 @@ def checked(model: Any) -> None:
     onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
 
 
-def difference(got: Sequence[Any], wanted: Sequence[Any]) -> str:
-    """What is wrong with results; "" if nothing is."""
+def difference(got: Sequence[Any], wanted: Sequence[Any], tolerance: float = TOLERANCE) -> str:
+    """What is wrong with results; "" if nothing is. The tolerance is relative to the largest magnitude."""
     for i, (y, w) in enumerate(zip(got, wanted, strict=True)):
         y = np.asarray(y)
         if y.shape != w.shape or y.dtype != w.dtype:
@@ -104,7 +104,7 @@ def difference(got: Sequence[Any], wanted: Sequence[Any]) -> str:
             return f"result {i} has other infinities or nans"
         scale = np.abs(w[finite]).max(initial=0.0)
         error = np.abs(y[finite] - w[finite]).max(initial=0.0)
-        if not error <= TOLERANCE * max(scale, 1e-30):
+        if not error <= tolerance * max(scale, 1e-30):
             return f"result {i} is off by {error:.2g} where the largest is {scale:.2g}"
     return ""
 

@@ -62,6 +62,52 @@ def test_sizes_that_the_forward_computes_vary(tmp_path):
         agree(path, [x.asnumpy()], [net(x).asnumpy()])
 
 
+def test_images_of_any_size(tmp_path):
+    class Images(HybridBlock):
+        def __init__(self):
+            super().__init__()
+            with self.name_scope():
+                self.small = nn.HybridSequential()
+                self.small.add(nn.Conv2D(6, 3, strides=2, padding=1), nn.BatchNorm(), nn.MaxPool2D(2, 2))
+                self.large = nn.Conv2DTranspose(4, 4, 2, 1)
+
+        def hybrid_forward(self, F, x):
+            y = self.small(x)
+            wide = F.UpSampling(self.large(y), scale=2, sample_type="nearest")
+            return wide, F.contrib.BilinearResize2D(x, height=9, width=7), F.mean(y, axis=(2, 3))
+
+    net = Images()
+    (x,) = initialized(net, (2, 3, 16, 16))
+    net.export_onnx(tmp_path / "net.onnx", x, dynamic_axes={"data": {0: "batch", 2: "height", 3: "width"}})
+    for shape in ((2, 3, 16, 16), (1, 3, 21, 18)):
+        x = nd.array(np.random.default_rng(5).normal(size=shape))
+        agree(tmp_path / "net.onnx", [x.asnumpy()], [y.asnumpy() for y in net(x)])
+
+
+def test_half_precision(tmp_path):
+    net = small_network()
+    (x,) = initialized(net, (2, 3, 8, 8))
+    net.cast("float16")
+    net.export_onnx(tmp_path / "net.onnx", x.astype("float16"))
+    wanted = net(x.astype("float16")).asnumpy()
+    agree(tmp_path / "net.onnx", [x.asnumpy().astype(np.float16)], [wanted], tolerance=2**-9)
+
+
+@mx.util.use_np
+def test_functions_of_numpy(tmp_path):
+    class Chosen(HybridBlock):
+        def forward(self, x):
+            y = mx.np.tanh(x @ x.T)
+            return mx.np.where(y > 0, y, y * 2).sum(axis=-1), y > 0.5
+
+    net = Chosen()
+    path = tmp_path / "net.onnx"
+    net.export_onnx(path, mx.np.ones((3, 5)), dynamic_axes={"data": {0: "rows"}})
+    for rows in (3, 6):
+        x = mx.np.array(np.random.default_rng(5).normal(size=(rows, 5)), dtype="float32")
+        agree(path, [x.asnumpy()], [y.asnumpy() for y in net(x)])
+
+
 def test_an_axis_that_cannot_vary_is_an_error_with_the_line(tmp_path):
     net = nn.Dense(4, flatten=True)
     (x,) = initialized(net, (2, 3))

@@ -180,7 +180,8 @@ class GraphWriter:
     @staticmethod
     def known_size(size: Any) -> Any:
         """A size, as a plain number if it can have no other value."""
-        return size.sizes.known(size) if is_size(size) else size
+        known: Any = size
+        return size.sizes.known(known) if is_size(size) else size
 
     def _polynomial(self, terms: Terms) -> OnnxValue:
         if terms in self._polynomials:

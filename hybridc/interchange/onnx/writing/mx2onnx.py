@@ -95,15 +95,15 @@ def export_block(
 
 def _loaded(sym: Any, params: Any) -> tuple[ComposedSymbol, dict[str, Any]]:
     """The symbol and its arrays by name."""
+    kinds = f"{type(sym).__name__} and {type(params).__name__}"
     if isinstance(sym, str | os.PathLike) and isinstance(params, str | os.PathLike):
         arguments, states = load_arrays(os.fspath(cast("str", params)))
-        return load(os.fspath(cast("str", sym))), {**arguments, **states}
+        return load(os.fspath(sym)), {**arguments, **states}
     if isinstance(sym, ComposedSymbol) and isinstance(params, dict | list | tuple):
         parts = cast("list[dict[str, Any]]", as_list(params) if isinstance(params, list | tuple) else [params])
         return sym, {name: array for part in parts for name, array in part.items()}
     raise ArgumentTypeError(
-        "export_model takes a symbol and a dict of its arrays, or the names of the files of both; got "
-        f"{type(sym).__name__} and {type(cast('Any', params)).__name__}"
+        f"export_model takes a symbol and a dict of its arrays, or the names of the files of both; got {kinds}"
     )
 
 

@@ -125,7 +125,8 @@ class OnnxSteps:
 
 def _kind(x: Any) -> Any:
     """The dtype of an operand, or the type of a Python number, which adapts to the others."""
-    return x.dtype if isinstance(x, OnnxValue) else float if isinstance(x, float) else type(x)
+    kind: Any = x.__class__
+    return x.dtype if kind is OnnxValue else float if issubclass(kind, float) else kind
 
 
 # --- rules ------------------------------------------------------------------------------------------------------------

@@ -57,10 +57,11 @@ def as_places(t: Translator, indices: OnnxValue) -> OnnxValue:
 def take(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
     """Gather; indices are brought into range before."""
     a, indices = inputs
-    axis = op.axis % a.ndim
+    axis: int = op.axis % a.ndim
     places: Any = as_places(t, indices)
     if op.mode != "raise":
-        places = bounded_index(t.steps, places, a.shape[axis], op.mode)
+        size: int = a.shape[axis]
+        places = bounded_index(t.steps, places, size, op.mode)
     return t.node("Gather", [a, places], t.results_of(op, inputs)[0], axis=axis)
 
 
@@ -95,12 +96,13 @@ def scatter_along_axis(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> A
 def take_scatter(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
     """The rows of one axis, added to those of zeros."""
     data, indices = inputs
-    axis = op.axis % len(op.shape)
+    axis: int = op.axis % len(op.shape)
     count = math.prod(indices.shape)
     rows = t.moves.reshape(data, (*op.shape[:axis], count, *op.shape[axis + 1 :]))
     places: Any = t.moves.reshape(as_places(t, indices), (count, *[1] * (len(op.shape) - axis - 1)))
     if op.mode != "raise":
-        places = bounded_index(t.steps, places, op.shape[axis], op.mode)
+        size: int = op.shape[axis]
+        places = bounded_index(t.steps, places, size, op.mode)
     places = t.moves.broadcast(places, rows.shape)
     return added(t, t.moves.full(op.shape, data.dtype, 0), places, rows, axis)
 
@@ -142,9 +144,10 @@ def pick(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
     data, index = inputs
     if op.axis is None:
         return None
-    axis = op.axis % data.ndim
+    axis: int = op.axis % data.ndim
     kept = (*data.shape[:axis], 1, *data.shape[axis + 1 :])
-    places = bounded_index(t.steps, t.moves.reshape(index, kept), data.shape[axis], op.mode)
+    size: int = data.shape[axis]
+    places = bounded_index(t.steps, t.moves.reshape(index, kept), size, op.mode)
     y = t.writer.node("GatherElements", [data, places], kept, data.dtype, axis=axis)
     return t.moves.reshape(y, t.results_of(op, inputs)[0].shape)
 

@@ -10,6 +10,7 @@ import numpy as np
 from hybridc.dialects.nn.activation import Elu, Gelu, HardSigmoid, Leaky, Relu, Selu, Softrelu, Softsign
 from hybridc.dialects.nn.batch_norm import BatchNorm, BatchNormV1, SyncBatchNorm
 from hybridc.dialects.nn.convolution import Convolution, Deconvolution
+from hybridc.dialects.nn.image_sizes import BilinearResize2D
 from hybridc.dialects.nn.normalization import LRN, InstanceNorm, LayerNorm
 from hybridc.dialects.nn.pooling import Pooling
 from hybridc.dialects.nn.softmax import LogSoftmax, Softmax
@@ -120,6 +121,19 @@ def _ends(op: Any, found: Any) -> list[int] | None:
     return ends
 
 
+@translation(BilinearResize2D)
+def bilinear_resize(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
+    """Resize to sizes that are known, or computed."""
+    data, result = inputs[0], t.results_of(op, inputs)[0]
+    return t.node(
+        "Resize",
+        [data, None, None, t.writer.integers(result.shape)],
+        result,
+        mode="linear",
+        coordinate_transformation_mode="align_corners" if op.align_corners else "half_pixel",
+    )
+
+
 @translation(BatchNorm, BatchNormV1, SyncBatchNorm)
 def batch_norm(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
     """With the moving statistics; training, and its outputs, decompose."""
@@ -129,10 +143,8 @@ def batch_norm(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
     axis = op._channel_axis(data.shape)
     order = [0, axis, *[i for i in range(1, data.ndim) if i != axis]] if axis else [1, 0, *range(2, data.ndim)]
     scale = t.constant(np.ones(gamma.shape, gamma.dtype)) if op.fix_gamma else gamma
-    moved = t.moves.transpose(data, order)
-    y = t.writer.node(
-        "BatchNormalization", [moved, scale, beta, mean, variance], moved.shape, data.dtype, epsilon=float(op.eps)
-    )
+    moved = t.writer.cast(t.moves.transpose(data, order), gamma.dtype)  # engines take no other dtype beside it
+    y = t.node("BatchNormalization", [moved, scale, beta, mean, variance], moved, epsilon=float(op.eps))
     return t.moves.transpose(y, [int(i) for i in np.argsort(order)])
 
 

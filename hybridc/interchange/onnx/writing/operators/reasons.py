@@ -5,6 +5,7 @@ from __future__ import annotations
 from hybridc.dialects.control.collectives import AllReduce, Await, StartAllGather, StartAllReduce, StartReduceScatter
 from hybridc.dialects.nn.ctc import CTCLoss, CTCOccupancy, CTCPaths
 from hybridc.dialects.nn.hawkes import HawkesLikelihood, HawkesLL, HawkesSlopes
+from hybridc.dialects.operator import Operator
 from hybridc.dialects.quantized.quantize import CalibrateEntropy
 from hybridc.dialects.stateful import StatefulBackward
 from hybridc.dialects.vision.box_nms import BipartiteMatching
@@ -24,27 +25,21 @@ from hybridc.dialects.vision.roi import AdaptiveRoiAlign, AdaptiveRoiAlignScatte
 from hybridc.dialects.vision.roi_variants import PsRoiPooling, PsRoiPoolingScatter, RotatedRoiAlign
 from hybridc.interchange.onnx.writing.translate import REASONS
 
-_PREDICTS = "models of ONNX only predict, and this is a part of training"
-
-REASONS.update(
-    {
-        **dict.fromkeys(
-            (AllReduce, Await, StartAllGather, StartAllReduce, StartReduceScatter),
-            "it exchanges arrays with other processes",
-        ),
-        **dict.fromkeys((CTCLoss, CTCOccupancy, CTCPaths, HawkesLL, HawkesLikelihood, HawkesSlopes, CalibrateEntropy), _PREDICTS),
-        **dict.fromkeys((MultiBoxTarget, BipartiteMatching, StatefulBackward), _PREDICTS),
-        **dict.fromkeys((AdaptiveRoiAlignScatter, PsRoiPoolingScatter), _PREDICTS),
-        **dict.fromkeys(
-            (
-                ImageRandomBrightness, ImageRandomColorJitter, ImageRandomContrast, ImageRandomHue,
-                ImageRandomLighting, ImageRandomSaturation, ImageRandomCrop, ImageRandomResizedCrop,
-            ),
-            "it changes images at random for training; leave it out of the network",
-        ),
-        **dict.fromkeys((ImageResize, ResizeOnHost), "its rounding is that of an image library; resize images before, or by BilinearResize2D"),
-        **dict.fromkeys((MultiProposal, Proposal), "its order of proposals has no operator"),
-        **dict.fromkeys((PsRoiPooling, RotatedRoiAlign), "its regions have no operator"),
-        AdaptiveRoiAlign: "ONNX's RoiAlign has no position-sensitive channels, and none before opset 16",
-    }
-)  # fmt: skip
+_TRAINING = (
+    *(CTCLoss, CTCOccupancy, CTCPaths, HawkesLL, HawkesLikelihood, HawkesSlopes, CalibrateEntropy),
+    *(MultiBoxTarget, BipartiteMatching, StatefulBackward, AdaptiveRoiAlignScatter, PsRoiPoolingScatter),
+)
+_AUGMENTATION = (
+    *(ImageRandomBrightness, ImageRandomColorJitter, ImageRandomContrast, ImageRandomHue, ImageRandomLighting),
+    *(ImageRandomSaturation, ImageRandomCrop, ImageRandomResizedCrop),
+)
+_BY_REASON: dict[str, tuple[type[Operator], ...]] = {
+    "it exchanges arrays with other processes": (AllReduce, Await, StartAllGather, StartAllReduce, StartReduceScatter),
+    "models of ONNX only predict, and this is a part of training": _TRAINING,
+    "it changes images at random for training; leave it out of the network": _AUGMENTATION,
+    "its rounding is that of an image library; use BilinearResize2D, or resize before": (ImageResize, ResizeOnHost),
+    "its order of proposals has no operator": (MultiProposal, Proposal),
+    "its regions have no operator": (PsRoiPooling, RotatedRoiAlign),
+    "ONNX has RoiAlign since opset 16; give a newer opset": (AdaptiveRoiAlign,),
+}
+REASONS.update({cls: reason for reason, classes in _BY_REASON.items() for cls in classes})
