@@ -75,12 +75,55 @@ def test_an_input_of_sizes_is_part_of_a_compiled_graph():
         assert net(mx.np.array(x), np.array(shape)).shape == shape
 
 
-def test_what_follows_from_values_is_an_error_when_compiled():
-    built = model([helper.make_node("NonZero", ["x"], ["y"])], {"x": ("float32", [4])}, ["y"])
-    x = np.array([0, 1, 0, 2], "float32")
-    assert results(built, x)[0].tolist() == [[1, 3]]
+def chosen_model():
+    """The rows of ``relu(x @ w)`` whose sum is above 0, times 3: how many there are follows from values."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["product"]),
+        helper.make_node("Relu", ["product"], ["positive"]),
+        helper.make_node("ReduceSum", ["positive", "axis"], ["sums"], keepdims=0),
+        helper.make_node("NonZero", ["sums"], ["found"]),
+        helper.make_node("Squeeze", ["found", "first"], ["rows"]),
+        helper.make_node("Gather", ["positive", "rows"], ["chosen"]),
+        helper.make_node("Mul", ["chosen", "three"], ["y"]),
+    ]
+    constants = {"axis": np.array([1]), "first": np.array([0]), "three": np.array(3, "float32")}
+    return model(nodes, {"x": ("float32", ["n", 2])}, ["y"], {"w": np.eye(2, 3, dtype="float32"), **constants})
+
+
+def test_what_is_around_sizes_that_follow_from_values_is_compiled():
+    net = mx.onnx.load(chosen_model())
+    net.hybridize()
+    weight = net.collect_params()["w"]
+    for x in ([[1, 2], [-1, -2], [3, -1]], [[-1, 2], [-1, -2], [-3, -1]], [[-1, -2], [-3, -1]], [[1, 1]]):
+        data = np.array(x, "float32")
+        hidden = np.maximum(data @ np.eye(2, 3), 0)
+        rows = hidden.sum(1) > 0
+        with mx.autograd.record():
+            y = net(mx.np.array(data))
+        y.backward()
+        np.testing.assert_array_equal(y.asnumpy(), 3 * hidden[rows])
+        np.testing.assert_array_equal(weight.grad().asnumpy(), data.T @ (3 * (hidden > 0) * rows[:, None]))
+    explained = str(net.explain())
+    assert [line for line in explained.splitlines() if line.startswith(("nodes", "the node"))] == [
+        f"nodes 0 to 2: {net._parts[0].block.name}: traced 4 times",
+        "the node NonZero of ('found',): runs at once, as sizes follow from values",
+        f"nodes 4 to 6: {net._parts[2].block.name}: traced 4 times",
+    ]
+
+
+def test_sizes_that_follow_from_values_are_an_error_in_a_graph_around():
+    class Around(mx.gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.inner = mx.onnx.load(chosen_model())
+
+        def forward(self, x):
+            return self.inner(x)
+
+    net = Around()
+    net.hybridize()
     with pytest.raises(mx.errors.OnnxUnsupportedError, match=r"NonZero.* must be known when the graph is compiled"):
-        results(built, x, hybridize=True)
+        net(mx.np.ones((2, 2)))
 
 
 @pytest.mark.parametrize("hybridize", [False, True])

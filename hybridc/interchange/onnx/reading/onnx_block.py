@@ -14,13 +14,16 @@ from hybridc.array.dispatch import is_symbol
 from hybridc.array.ndarray import NDArray
 from hybridc.array.numpy_array import ndarray
 from hybridc.dtypes import TYPES, is_float
-from hybridc.errors import OnnxFileError
+from hybridc.errors import OnnxFileError, OnnxUnsupportedError
 from hybridc.gluon.hybrid_block import HybridBlock
+from hybridc.gluon.hybridize.report import Report
 from hybridc.gluon.parameter import Parameter, ParameterDict
+from hybridc.ground.records import dataclass
 from hybridc.ground.state import STATE
 from hybridc.interchange.onnx.reading import operators as operators
 from hybridc.interchange.onnx.reading.input_roles import InputRoles
 from hybridc.interchange.onnx.reading.model_graph import OnnxModel, TensorInfo
+from hybridc.interchange.onnx.reading.model_parts import free_names, part_of
 from hybridc.interchange.onnx.reading.walk import Walk
 from hybridc.interchange.onnx.reading.walk_values import WIDER, as_np, has_dtype, lifted, lowered, widened
 from hybridc.trace.traced import TracedSymbol
@@ -37,18 +40,29 @@ class OnnxBlock(HybridBlock):
     """The outputs of an ONNX model as a function of its inputs, in the order of ``input_names``.
 
     Float initializers are parameters with gradients; those that sizes follow from, and integers, are constants. Inputs
-    from which sizes follow are part of a compiled graph: each new value is compiled.
+    from which sizes follow are part of a compiled graph: each new value is compiled. A node whose result has a size
+    that follows from values, as NonZero, is no part of one: then what is before it and what is after it are compiled.
+    ``params`` are the parameters of a block of which this is a part.
     """
 
-    def __init__(self, model: OnnxModel, ctx: Any = None) -> None:
+    def __init__(self, model: OnnxModel, ctx: Any = None, params: ParameterDict | None = None) -> None:
         super().__init__()
-        self._params = ParameterDict("")  # whose names are the file's
+        self._params = ParameterDict("", params)  # whose names are the file's
         roles = InputRoles(model)
         self._inputs = model.free_inputs()
         self._values_of = tuple(
             i for i, x in enumerate(self._inputs) if _is_flag(x) or (x.name in roles.known and _is_short(x))
         )
         self._fixed: tuple[Any, ...] = ()
+        self._options: dict[str, Any] = {}  # of hybridize()
+        self._parts: list[BlockPart] = []  # once there is more than one
+        self._failed = 0  # the node at which the last trace stopped
+        if params is not None:
+            self._reg_params = {
+                name: self._params.get(name) for name in free_names(model.graph.nodes) if name in params
+            }
+            self._model = model
+            return
         trained = {n: x for n, x in model.parameters.items() if n in roles.trained and x.dtype in _FLOATS and x.size}
         for name, value in trained.items():
             self._reg_params[name] = self._parameter(name, value, name in roles.states, ctx)
@@ -108,10 +122,71 @@ class OnnxBlock(HybridBlock):
             )
         return [*args, *(named.get(name) for name in names[len(args) :])]
 
+    def hybridize(self, active: bool = True, **kwargs: Any) -> None:
+        """Compile this block at its next call, see :meth:`HybridBlock.hybridize`."""
+        super().hybridize(active, **kwargs)
+        self._options, self._parts = kwargs, []
+
+    def explain(self) -> Report:
+        """What was compiled, as :meth:`HybridBlock.explain` tells it, part by part if there are several."""
+        if not self._parts:
+            return super().explain()
+        texts: list[str] = []
+        for part in self._parts:
+            nodes = f"nodes {part.start} to {part.stop - 1}" if part.block else str(self._model.graph.nodes[part.start])
+            texts.append(
+                f"{nodes}: {part.block.explain() if part.block else 'runs at once, as sizes follow from values'}"
+            )
+        return Report("\n\n".join(texts))
+
     def _called(self, values: list[Any]) -> Any:
-        """The results for arrays; of a hybridized block, values that sizes follow from are fields, with guards."""
+        """The results for arrays."""
         if not self.is_active:
             return super().__call__(*values)
+        if not self._parts:
+            try:
+                return self._compiled(values)
+            except OnnxUnsupportedError:
+                self._parts = self._divided(BlockPart(0, len(self._model.graph.nodes), self))
+        return self._by_parts(values)
+
+    def _divided(self, part: BlockPart) -> list[BlockPart]:
+        """A part that cannot be compiled, as one of what is before a node, the node, and one of what is after it."""
+        assert part.block is not None
+        at = part.start + part.block._failed
+        around = ((part.start, at), (at, at + 1), (at + 1, part.stop))
+        return [BlockPart(a, b, None if a == at else self._part(a, b)) for a, b in around if a < b]
+
+    def _part(self, start: int, stop: int) -> OnnxBlock:
+        made = OnnxBlock(part_of(self._model, start, stop, self._reg_params), params=self._params)
+        made.hybridize(True, **self._options)
+        return made
+
+    def _by_parts(self, values: list[Any]) -> Any:
+        """The results, where parts are compiled and the nodes between them run at once."""
+        known = {name: parameter.data() for name, parameter in self._reg_params.items()}
+        known |= {x.name: as_np(v) for x, v in zip(self._inputs, values, strict=True)}
+        walk = Walk(self._model, {**self._model.parameters, **known})
+        waiting, done = self._parts, list[BlockPart]()
+        while waiting:
+            part, *waiting = waiting
+            if part.block is None:
+                walk.run(self._model.graph.nodes[part.start : part.stop])
+            else:
+                names = part.block.output_names
+                try:
+                    results = part.block._compiled([_array(walk.value(name)) for name in part.block.input_names])
+                except OnnxUnsupportedError:
+                    waiting = [*self._divided(part), *waiting]
+                    self._parts = [*done, *waiting]
+                    continue
+                walk.values |= zip(names, [results] if len(names) == 1 else results, strict=True)
+            done.append(part)
+        results = [lifted(walk.value(name)) for name in self.output_names]
+        return results[0] if len(results) == 1 else results
+
+    def _compiled(self, values: list[Any]) -> Any:
+        """The results of a graph for these arrays; values that sizes follow from are fields, with guards."""
         fixed = [self._is_fixed(i, x) for i, x in enumerate(values)]
         packed = tuple(_packed(x) if is_fixed else None for x, is_fixed in zip(values, fixed))
         if packed != self._fixed:
@@ -140,10 +215,23 @@ class OnnxBlock(HybridBlock):
             values |= {name: parameter.data() for name, parameter in self._reg_params.items()}
             values |= {x.name: as_np(v) for x, v in zip(self._inputs, inputs, strict=True)}
             walk = Walk(self._model, values)
-            walk.run(self._model.graph.nodes)
+            try:
+                walk.run(self._model.graph.nodes)
+            except OnnxUnsupportedError:
+                self._failed = walk.position
+                raise
             results = [lifted(walk.value(x.name)) for x in self._model.graph.outputs]
         results = _as_legacy(results) if legacy else results
         return results[0] if len(results) == 1 else results
+
+
+@dataclass(frozen=True, eq=False)
+class BlockPart:
+    """Nodes of a model from ``start`` up to ``stop``: a block that compiles them, or None for one that runs at once."""
+
+    start: int
+    stop: int
+    block: OnnxBlock | None
 
 
 # --- values of calls --------------------------------------------------------------------------------------------------

@@ -47,10 +47,11 @@ class Walk:
         self.values = values
         self.outer = outer
         self.attributes: Mapping[str, Any] = attributes or {}
+        self.position = 0
 
     def run(self, nodes: Sequence[ModelNode]) -> None:
-        """Compute the values of nodes."""
-        for node in nodes:
+        """Compute the values of nodes; ``position`` is the index of the one that it is at."""
+        for self.position, node in enumerate(nodes):
             inputs = [self.value(name) if name else None for name in node.inputs]
             for name, value in zip(node.outputs, self.results(node, inputs), strict=False):
                 if name:
