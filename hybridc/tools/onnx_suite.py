@@ -30,7 +30,7 @@ KINDS = ("Node", "Simple", "PyTorchConverted", "PyTorchOperator")
 _REASONS = (
     ("must be known when the graph is compiled", "sizes follow from values, when compiled"),
     ("does not compute in", "a dtype that hybridc does not have"),
-    ("cannot be compiled; use one of", "a dtype that hybridc does not compile"),
+    ("cannot be compiled", "a dtype that hybridc does not compile"),
     ("has no rule for", "an operator that hybridc does not have"),
     ("Mismatched elements", "other numbers"),
     ("incorrect shape", "another shape"),

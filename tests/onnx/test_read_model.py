@@ -220,6 +220,17 @@ def test_a_symbol_with_its_arrays(tmp_path):
     assert mx.contrib.onnx.onnx2mx.import_onnx.GraphProto().get_graph_metadata(built.graph) == metadata
 
 
+def test_running_statistics_are_auxiliary_states_of_a_symbol():
+    nodes = [helper.make_node("BatchNormalization", ["x", "s", "b", "m", "v"], ["y"])]
+    values = dict(zip("sbmv", np.float32([[1, 2, 3], [0, 1, 0], [1, 1, 2], [1, 4, 9]]), strict=True))
+    with pytest.warns(UserWarning, match="of the first size 1, as the file leaves it open"):
+        symbol, arguments, states = mx.onnx.import_model(model(nodes, {"x": ("float32", ["N", 3])}, ["y"], values))
+    assert (set(arguments), set(states)) == ({"s", "b"}, {"m", "v"})
+    found = symbol.eval(x=mx.nd.array(X[:1]), **arguments, **states)[0].asnumpy()
+    want = (X[:1] - values["m"]) / np.sqrt(values["v"] + 1e-5) * values["s"] + values["b"]
+    np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-5)
+
+
 def test_the_names_of_mxnet():
     from hybridc.contrib.onnx.onnx2mx import import_model, import_to_gluon
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from hybridc.errors import OnnxFileError
 from hybridc.interchange.onnx.reading.model_graph import ModelFunction, ModelGraph, ModelNode
@@ -44,7 +44,7 @@ def check_graph(graph: ModelGraph, outer: frozenset[str], where: str, depth: int
 def graphs_of(node: ModelNode) -> Iterator[ModelGraph]:
     """The graphs in a node's attributes."""
     for value in node.attributes.values():
-        values: tuple[Any, ...] = value if isinstance(value, tuple) else (value,)
+        values = cast("tuple[Any, ...]", value if isinstance(value, tuple) else (value,))
         yield from (x for x in values if isinstance(x, ModelGraph))
 
 

@@ -93,6 +93,13 @@ def standard_function(proto: Any, opsets: Mapping[str, int]) -> ModelFunction:
     return reader.function(proto, where)
 
 
+def check_texts(values: Iterable[Any], where: str) -> None:
+    """Raise unless all are text: of bytes that are none, protobuf gives the bytes."""
+    for value in values:
+        if not isinstance(value, str):
+            raise OnnxFileError(f"{where}: {value!r} is no text in UTF-8")
+
+
 def domain_name(domain: str) -> str:
     """A domain's one name: that of ONNX's own is empty."""
     return "" if domain == "ai.onnx" else domain
@@ -142,14 +149,15 @@ class _ModelReader:
         )
 
     def _add(self, initializers: dict[str, Array], name: str, value: Array, where: str) -> None:
+        check_texts((name,), where)
         if name in initializers or not name:
-            raise OnnxFileError(
-                f"{where}: {f'two initializers have the name {name!r}' if name else 'an initializer has no name'}"
-            )
+            wrong = f"two initializers have the name {name!r}" if name else "an initializer has no name"
+            raise OnnxFileError(f"{where}: {wrong}")
         initializers[name] = value
 
     def function(self, proto: Any, name: str) -> ModelFunction:
         """A function of the model, which has operator sets of its own."""
+        check_texts((proto.name, *proto.input, *proto.output), self.where)
         opsets = {**self.opsets, **_opsets(proto.opset_import, f"{self.where}, {name}")}
         defaults = {a.name: self.attribute(a, name) for a in proto.attribute_proto}
         nodes = self.nodes(proto.node, opsets)
@@ -161,9 +169,11 @@ class _ModelReader:
 
     def node(self, proto: Any, opsets: Mapping[str, int]) -> ModelNode:
         """A node; its operator must be one of the standard or a function of the model."""
-        domain = domain_name(proto.domain)
         title = f"{self.where}, the node {proto.name or list(proto.output)!r}, {proto.op_type}"
+        check_texts((proto.op_type, proto.domain, proto.overload, proto.name, *proto.input, *proto.output), title)
+        domain = domain_name(proto.domain)
         attributes: dict[str, Any] = {}
+        check_texts([a.name for a in proto.attribute], title)
         for attribute in proto.attribute:
             if attribute.name in attributes:
                 raise OnnxFileError(f"{title}: two attributes have the name {attribute.name!r}")
@@ -275,6 +285,7 @@ def tensor_info(proto: Any, where: str) -> TensorInfo:
 
 def tensor_info_of_type(name: str, proto: Any, where: str) -> TensorInfo:
     """A declared type, under a name."""
+    check_texts((name,), where)
     kind = proto.WhichOneof("value")
     if kind == "tensor_type":
         tensor = proto.tensor_type

@@ -70,7 +70,7 @@ def array_of(tensor: Any, folder: Path | None, where: str) -> Array:
         if tensor.data_type == STRING:
             return np.array([s.decode() for s in tensor.string_data], dtype=object).reshape(shape)
         return np.asarray(numpy_helper.to_array(tensor)).reshape(shape)
-    except (ValueError, TypeError, OverflowError, UnicodeDecodeError, AttributeError) as error:
+    except (ValueError, TypeError, OverflowError, AttributeError, RuntimeError) as error:
         raise OnnxFileError(f"{where}: its elements cannot be read: {error}") from error
 
 

@@ -13,9 +13,10 @@ import numpy as np
 from onnx import TensorProto
 
 from hybridc import np as mnp
+from hybridc.errors import OnnxUnsupportedError
 from hybridc.interchange.onnx.reading.onnx_rules import OnnxCall, onnx_op
 from hybridc.interchange.onnx.reading.tensor_values import dtype_of_element, element_of
-from hybridc.interchange.onnx.reading.walk_values import WIDER, has_dtype, is_known, is_traced, lifted, numbers
+from hybridc.interchange.onnx.reading.walk_values import WIDER, has_dtype, is_known, is_traced, lifted, lowered, numbers
 
 # Floats that saturate, unless the node says otherwise.
 _EIGHT_BITS = frozenset(
@@ -40,13 +41,12 @@ def cast_like(call: OnnxCall, x: Any, like: Any) -> Any:
 def cast_to(x: Any, element: int, saturates: bool = True, rounds: str = "up") -> Any:
     """A value in another dtype, by ONNX's number of it."""
     dtype = dtype_of_element(element, "Cast")
-    if is_known(x) or not has_dtype(np.empty(0, dtype)):
-        return _cast_numbers(
-            numbers(x, "an array that is cast to a dtype which hybridc does not compute in,"),
-            element,
-            saturates,
-            rounds,
-        )
+    if is_known(x):
+        return _cast_numbers(x, element, saturates, rounds)
+    if not has_dtype(np.empty(0, dtype)):
+        if is_traced(x):
+            raise OnnxUnsupportedError(f"arrays of dtype {dtype} cannot be compiled; leave this network unhybridized")
+        return _cast_numbers(lowered(x), element, saturates, rounds)
     if dtype.kind == "b":
         return x != 0
     if dtype in WIDER and is_traced(x):

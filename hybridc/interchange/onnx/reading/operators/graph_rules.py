@@ -129,8 +129,7 @@ def _while(call: OnnxCall, body: ModelGraph, limit: int | None, condition: Any, 
 @onnx_op("Scan", raw=True, since=9)
 def scan(call: OnnxCall, *inputs: Any) -> Any:
     """A graph for each index of an axis of the inputs; states go from one step to the next."""
-    width = call["num_scan_inputs"]
-    count = len(inputs) - width
+    count, width = _states_and_rows(call, len(inputs))
     axes = call["scan_input_axes"] or (0,) * width
     back = call["scan_input_directions"] or (0,) * width
     rows = [mnp.moveaxis(lifted(x), a, 0) for x, a in zip(inputs[count:], axes)]
@@ -147,8 +146,7 @@ def batched_scan(call: OnnxCall, lengths: Any, *inputs: Any) -> Any:
     """As operator set 8 has it: for each example of a batch, along the second axis."""
     if lengths is not None:
         raise OnnxUnsupportedError(f"{call.node} has lengths of sequences, which are not read; leave them out")
-    width = call["num_scan_inputs"]
-    count = len(inputs) - width
+    count, width = _states_and_rows(call, len(inputs))
     back = call["directions"] or (0,) * width
     made: list[list[Any]] = []
     for i in range(inputs[0].shape[0]):
@@ -156,6 +154,14 @@ def batched_scan(call: OnnxCall, lengths: Any, *inputs: Any) -> Any:
         states, stacks = _scanned(call, [lifted(x)[i] for x in inputs[:count]], rows)
         made.append([*states, *stacks])
     return tuple(mnp.stack(list(column), 0) for column in zip(*made, strict=True))
+
+
+def _states_and_rows(call: OnnxCall, count: int) -> tuple[int, int]:
+    """How many inputs of a scan are states, and how many go by rows."""
+    width = call["num_scan_inputs"]
+    if not 1 <= width <= count:
+        raise call.refuse(f"num_scan_inputs={width}, of {count} inputs")
+    return count - width, width
 
 
 def _scanned(call: OnnxCall, states: list[Any], rows: list[Any]) -> tuple[list[Any], list[Any]]:

@@ -13,7 +13,6 @@ import numpy as np
 from hybridc import np as mnp
 from hybridc import npx
 from hybridc.dtypes import is_float
-from hybridc.ground.state import STATE
 from hybridc.interchange.onnx.reading.onnx_rules import OnnxCall, onnx_op
 from hybridc.interchange.onnx.reading.tensor_values import dtype_of_element
 
@@ -46,24 +45,15 @@ def scaled(x: Any, factor: float) -> Any:
 @onnx_op("BatchNormalization", states=(3, 4))
 def batch_normalization(call: OnnxCall, x: Any, scale: Any, bias: Any, mean: Any, var: Any) -> Any:
     """By the running statistics, or in training by the batch's, which also move the running ones."""
+    keep = call["momentum"]
+    if not call["training_mode"]:
+        return npx.batch_norm(x, scale, bias, mean, var, eps=call["epsilon"], momentum=keep, fix_gamma=False)
     axes, shape = (0, *range(2, len(x.shape))), (1, -1, *[1] * (len(x.shape) - 2))
-    if call["training_mode"]:
-        own, spread = mnp.mean(x, axis=axes), mnp.var(x, axis=axes)
-        keep = call["momentum"]
-        running = mean * keep + own * (1 - keep), var * keep + spread * (1 - keep)
-        y = _normalized(call, x, shape, (own, spread, scale, bias))
-        return y, *(r.astype(mean.dtype) for r in running)
-    if STATE.training:
-        return npx.batch_norm(
-            x, scale, bias, mean, var, eps=call["epsilon"], momentum=call["momentum"], fix_gamma=False
-        )
-    return _normalized(call, x, shape, (mean, var, scale, bias))
-
-
-def _normalized(call: OnnxCall, x: Any, shape: tuple[int, ...], parameters: tuple[Any, Any, Any, Any]) -> Any:
-    """Data by means, variances, scales and biases, which get a shape."""
-    mean, var, scale, bias = (mnp.reshape(p, shape) for p in parameters)
-    return ((x - mean) * (scale / mnp.sqrt(var + call["epsilon"])) + bias).astype(x.dtype)
+    own = mnp.mean(x, axis=axes), mnp.var(x, axis=axes)
+    centre, spread, scale, bias = (mnp.reshape(p, shape) for p in (*own, scale, bias))
+    y = (x - centre) * (scale / mnp.sqrt(spread + call["epsilon"])) + bias
+    moved = (old * keep + new * (1 - keep) for old, new in zip((mean, var), own))
+    return y.astype(x.dtype), *(m.astype(mean.dtype) for m in moved)
 
 
 @onnx_op("InstanceNormalization")

@@ -43,7 +43,7 @@ def _spread(p: Any, x: Any, axis: int, block: int) -> Any:
     return p
 
 
-@onnx_op("QuantizeLinear", raw=True)
+@onnx_op("QuantizeLinear", raw=True, known=(2,))
 def quantize_linear(call: OnnxCall, x: Any, scale: Any, zero: Any = None) -> Any:
     """``saturate(round(x / scale) + zero)``."""
     element = element_of(zero.dtype) if zero is not None else call["output_dtype"] or TensorProto.UINT8
