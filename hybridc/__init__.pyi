@@ -58,6 +58,7 @@ from hybridc import nd as nd
 from hybridc import ndarray_doc as ndarray_doc
 from hybridc import np as np
 from hybridc import npx as npx
+from hybridc import onnx as onnx
 from hybridc import op as op
 from hybridc import operator as operator
 from hybridc import optimizer as optimizer
