@@ -47,6 +47,7 @@ OTHER_NAMES = {
     "np.stride_tricks": "np",
     "np.utils": "np",
     "numpy_dispatch_protocol": "np.protocol",
+    "onnx.mx2onnx": "interchange.onnx.writing.mx2onnx",
     "numpy_op_signature": "np.protocol",
     "symbol.numpy": "symbol.np",
     "symbol.numpy_extension": "symbol.npx",

@@ -33,7 +33,7 @@ from hybridc.gluon.children import BlockRoot, Children, allow_nested
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.export import export
 from hybridc.gluon.hybridize.cached_graph import CachedGraph
-from hybridc.gluon.hybridize.call_samples import samples
+from hybridc.gluon.hybridize.call_samples import ArraySample, samples
 from hybridc.gluon.hybridize.flags import backends_of, check_flags
 from hybridc.gluon.hybridize.monitored_graph import MonitoredGraph
 from hybridc.gluon.hybridize.parameter_shapes import infer_parameter_shapes, infer_parameter_types
@@ -692,11 +692,15 @@ class HybridBlock(Block):
     ) -> None:
         """Write the network as a model of ONNX, for prediction on arguments like these: arrays, or shapes of ``dtype``.
 
-        The inputs are called ``data``, or ``data0``, ``data1``, …; parameters keep their names. ``dynamic_axes`` names
-        the axes whose sizes may vary: ``{"data": {0: "batch"}}``. ``own_domain`` writes opaque operators of yours as
-        nodes of a domain of their own, which another engine must be taught. ``external_data`` puts parameters into
-        ``path.data``, as is done by itself with more than 2 GB. An operator that ONNX cannot say is an OnnxExportError.
+        Without arguments it is for those of the last hybridized call. The inputs are called ``data``, or ``data0``,
+        ``data1``, …; parameters keep their names. ``dynamic_axes`` names the axes whose sizes may vary:
+        ``{"data": {0: "batch"}}``. ``own_domain`` writes opaque operators of yours as nodes of a domain of their own,
+        which another engine must be taught. ``external_data`` puts parameters into ``path.data``, as is done by itself
+        with more than 2 GB. An operator that ONNX cannot say is an OnnxExportError.
         """
+        graph = self.__dict__.get("_cached_graph")
+        if not args and graph is not None:
+            args = tuple(ArraySample(*array) for call in graph.calls()[:1] for array in call)
         given = samples(args, dtype, device_of(args) or CPU)
         params = self.collect_params()
         if any(p.is_deferred for p in params.values()):

@@ -19,6 +19,7 @@ from hybridc.array.functions import function
 from hybridc.array.ndarray import NDArray
 from hybridc.dialects.array.shape import normalize_axis
 from hybridc.dialects.numpy_rules import common
+from hybridc.ground.sizes import is_size
 from hybridc.ground.state import STATE
 from hybridc.np.apply import cast, dtype_of, into, reshaped
 from hybridc.np.reducing import given
@@ -82,7 +83,8 @@ def size(a: Any, axis: int | None = None) -> int:
 
 def new_shape(old: tuple[int, ...], new: Any) -> tuple[int, ...]:
     """The shape that NumPy's argument ``newshape`` means, where -1 is what is left."""
-    new = (int(new),) if isinstance(new, int | onp.integer) else tuple(int(n) for n in new)
+    sizes: tuple[Any, ...] = (new,) if isinstance(new, int | onp.integer) else tuple(new)
+    new = tuple([n if is_size(n) else int(n) for n in sizes])
     rest = math.prod(n for n in new if n != -1)
     total = math.prod(old)
     found = tuple(total // rest if n == -1 and rest else 0 if n == -1 else n for n in new)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 
@@ -41,7 +42,11 @@ def test_a_block_for_any_batch(tmp_path):
     assert operators(model) >= {"Conv", "BatchNormalization", "MaxPool", "Gemm"}
     assert [d.dim_param or d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim] == ["batch", 3, 8, 8]
     assert {i.name for i in model.graph.initializer} >= {"net_conv0_weight", "net_dense0_bias"}
+    net.hybridize()
     more = nd.array(np.random.default_rng(5).normal(size=(7, 3, 8, 8)))
+    net(more)
+    net.export_onnx(tmp_path / "latest.onnx")
+    agree(tmp_path / "latest.onnx", [more.asnumpy()], [net(more).asnumpy()])
     agree(path, [more.asnumpy()], [net(more).asnumpy()])
 
 
@@ -97,7 +102,7 @@ def test_half_precision(tmp_path):
 def test_functions_of_numpy(tmp_path):
     class Chosen(HybridBlock):
         def forward(self, x):
-            y = mx.np.tanh(x @ x.T)
+            y = mx.np.tanh(x.reshape((x.shape[0], 5, 1))[:, :, 0])
             return mx.np.where(y > 0, y, y * 2).sum(axis=-1), y > 0.5
 
     net = Chosen()
@@ -293,9 +298,9 @@ def test_bad_arguments_are_told(tmp_path):
 
 def test_operators_that_can_be_written():
     names = mx.onnx.get_operator_support()
-    assert names == mx.onnx.mx2onnx.get_operator_support(17)
+    assert names == importlib.import_module("hybridc.onnx.mx2onnx").get_operator_support(17)
     assert {"Convolution", "RNN", "_contrib_box_nms", "softmax"} <= {*names}
-    assert "_linalg_syevd" not in names
+    assert "_contrib_Proposal" not in names
 
 
 def test_without_the_package_the_extra_is_named():

@@ -24,11 +24,12 @@ from hybridc.dialects.linalg.linalg_triangles import Trsm
 from hybridc.dialects.math.linear_maps import Fft, Ifft
 from hybridc.interchange.onnx.writing.graph_writer import refuse
 from hybridc.interchange.onnx.writing.onnx_value import INT64, OnnxValue
+from hybridc.interchange.onnx.writing.operators.chosen_elements import ordered
 from hybridc.interchange.onnx.writing.operators.loops import iterated
 from hybridc.interchange.onnx.writing.translate import REASONS, Translator, translation
 
-for _class in (Eig, Svd, Syevd, Pinv, Lstsq, Gelqf):
-    REASONS[_class] = "it has no operator for eigenvalues, singular values or orthogonal factors"
+for _class in (Eig, Svd, Pinv, Lstsq):
+    REASONS[_class] = "it has no operator for singular values, and none for eigenvalues of general matrices"
 REASONS[InverseOrZero] = "it is the gradient of determinants, and models of ONNX only predict"
 
 
@@ -172,6 +173,83 @@ def potri(t: Translator, _: Any, inputs: Sequence[OnnxValue]) -> Any:
     inverse = eliminated(t, low, _unit(t, *low.shape[:2]))[0]
     product = t.writer.node("MatMul", [_turned(t, inverse), inverse], low.shape, low.dtype)
     return t.moves.reshape(product, inputs[0].shape)
+
+
+@translation(Gelqf)
+def gelqf(t: Translator, _: Any, inputs: Sequence[OnnxValue]) -> Any:
+    """Householder's reflections of the transpose, which have LAPACK's signs; a column that is zero below stays."""
+    a = _turned(t, _flat(t, inputs[0]))
+    batch, n, columns = a.shape
+    rows = t.constant(np.arange(n, dtype=np.int64))
+
+    def step(k: OnnxValue, rest: OnnxValue, product: OnnxValue) -> Sequence[OnnxValue]:
+        column = t.steps.select(rows >= k, _at(t, rest, k, 2), 0.0)
+        here = t.writer.cast(rows == k, np.float64)
+        first = t.moves.reshape(_at(t, column, k, 1), (batch, 1))
+        below = t.moves.reduce("ReduceSum", column * column * (1.0 - here), [1])
+        length = t.steps.copysign(t.steps.sqrt(below + first * first), first)
+        normal = t.steps.select(below == 0.0, 0.0, column + length * here)
+        size = t.moves.reduce("ReduceSum", normal * normal, [1])
+        scaled = normal * (2.0 / t.steps.select(size == 0.0, 1.0, size))
+        tall, flat = t.moves.reshape(normal, (batch, n, 1)), t.moves.reshape(scaled, (batch, 1, n))
+        reflected = t.writer.node("MatMul", [flat, rest], (batch, 1, columns), np.float64)
+        turned = t.writer.node("MatMul", [product, tall], (batch, n, 1), np.float64)
+        return [rest - tall * reflected, product - turned * flat]
+
+    rest, product = iterated(t, [a, _unit(t, batch, n)], step, columns)
+    q = t.moves.slice(product, (0, 0, 0), (1, 1, 1), (batch, n, columns))
+    low = _triangle(t, _turned(t, t.moves.slice(rest, (0, 0, 0), (1, 1, 1), (batch, columns, columns))), lower=True)
+    return t.moves.reshape(_turned(t, q), inputs[0].shape), t.moves.reshape(low, (*inputs[0].shape[:-1], columns))
+
+
+# Sweeps of Jacobi's method: it converges quadratically, so that matrices of any size need few.
+_SWEEPS = 10
+
+
+@translation(Syevd)
+def syevd(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
+    """Jacobi's method: each step turns two rows and columns so that the element where they cross is 0."""
+    low = _triangle(t, _flat(t, inputs[0]), lower=True)
+    batch, n, _ = low.shape
+    a = low + _turned(t, low) - low * t.constant(np.eye(n))
+    pairs = np.array([(p, q) for p in range(n) for q in range(p + 1, n)] * _SWEEPS, np.int64).reshape(-1, 2)
+    first, second = (t.constant(pairs[:, i]) for i in range(2))
+    rows = np.arange(n, dtype=np.int64)
+
+    def step(k: OnnxValue, a: OnnxValue, vectors: OnnxValue) -> Sequence[OnnxValue]:
+        p, q = (_at(t, places, k, 0) for places in (first, second))
+        is_p, is_q = (t.writer.cast(t.constant(rows) == i, np.float64) for i in (p, q))
+
+        def element(i: OnnxValue, j: OnnxValue) -> OnnxValue:
+            return t.moves.reshape(_at(t, _at(t, a, i, 1), j, 1), (batch, 1, 1))
+
+        cross = element(p, q)
+        ratio = (element(q, q) - element(p, p)) / (t.steps.select(cross == 0.0, 1.0, cross) * 2.0)
+        tangent = t.steps.copysign(1.0 / (t.steps.abs(ratio) + t.steps.sqrt(ratio * ratio + 1.0)), ratio)
+        tangent = t.steps.select(cross == 0.0, 0.0, tangent)
+        cosine = 1.0 / t.steps.sqrt(tangent * tangent + 1.0)
+        sine = tangent * cosine
+
+        def outer(x: OnnxValue, y: OnnxValue) -> OnnxValue:
+            return t.moves.reshape(x, (n, 1)) * t.moves.reshape(y, (1, n))
+
+        turn = t.constant(np.eye(n)) + (cosine - 1.0) * (outer(is_p, is_p) + outer(is_q, is_q))
+        turn = turn + sine * (outer(is_p, is_q) - outer(is_q, is_p))
+        half = t.writer.node("MatMul", [_turned(t, turn), a], a.shape, a.dtype)
+        return [
+            t.writer.node("MatMul", [half, turn], a.shape, a.dtype),
+            t.writer.node("MatMul", [vectors, turn], a.shape, a.dtype),
+        ]
+
+    a, vectors = iterated(t, [a, _unit(t, batch, n)], step, len(pairs))
+    values, order = ordered(t, t.moves.reduce("ReduceSum", a * t.constant(np.eye(n)), [2], keep=False), 1, n, True)
+    index = t.moves.broadcast(t.moves.reshape(order, (batch, n, 1)), (batch, n, n))
+    found = t.writer.node("GatherElements", [_turned(t, vectors), index], (batch, n, n), np.float64, axis=1)
+    largest = t.writer.node("ArgMax", [t.steps.abs(found)], (batch, n, 1), INT64, axis=2, keepdims=1)
+    sign = t.writer.node("GatherElements", [found, largest], (batch, n, 1), np.float64, axis=2)
+    found = t.steps.select(sign < 0.0, -found, found)
+    results = t.results_of(op, inputs)
+    return t.moves.reshape(found, results[0].shape), t.moves.reshape(values, results[1].shape)
 
 
 @translation(Fft, Ifft)
