@@ -21,7 +21,7 @@ from benchmarks.peers.peer import Arrays, Peer
 class Mnn(OnnxPeer):
     """On the processor; the file that a model is converted to is kept where the other peers keep theirs."""
 
-    def load(self, model: bytes, feeds: Arrays) -> Callable[[], list[np.ndarray]]:
+    def loaded(self, model: bytes, feeds: Arrays) -> Callable[[], list[np.ndarray]]:
         graph = onnx.shape_inference.infer_shapes(onnx.load_from_string(model)).graph
         settings = {"backend": "CPU", "precision": "high", "numThread": self.threads}
         manager = nn.create_runtime_manager((settings,))

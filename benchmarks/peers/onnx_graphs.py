@@ -163,7 +163,7 @@ class OnnxPeer(Peer):
     def __init__(self, version: str, threads: int) -> None:
         self.version, self.threads = version, threads
 
-    def load(self, model: bytes, feeds: Arrays) -> Callable[[], list[np.ndarray]]:
+    def loaded(self, model: bytes, feeds: Arrays) -> Callable[[], list[np.ndarray]]:
         """What runs a model on these inputs."""
         raise NotImplementedError
 
@@ -181,7 +181,7 @@ class OnnxPeer(Peer):
 
         def call() -> Any:
             if not made:
-                made.append(self.load(model, feeds))
+                made.append(self.loaded(model, feeds))
             return made[0]()
 
         return Program(call, list)

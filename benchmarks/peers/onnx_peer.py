@@ -14,7 +14,7 @@ from benchmarks.peers.peer import Arrays, Peer
 class OnnxRuntime(OnnxPeer):
     """On the processor, operators one after the other."""
 
-    def load(self, model: bytes, feeds: Arrays) -> Callable[[], list[np.ndarray]]:
+    def loaded(self, model: bytes, feeds: Arrays) -> Callable[[], list[np.ndarray]]:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = self.threads
         options.inter_op_num_threads = 1

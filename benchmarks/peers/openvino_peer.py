@@ -17,7 +17,7 @@ RECURRENT = (b"LSTM", b"GRU")  # operators that give wrong results where a model
 class OpenVino(OnnxPeer):
     """On the processor; what it compiled is kept where the other peers keep theirs."""
 
-    def load(self, model: bytes, feeds: Arrays) -> Callable[[], list[np.ndarray]]:
+    def loaded(self, model: bytes, feeds: Arrays) -> Callable[[], list[np.ndarray]]:
         core = openvino.Core()
         settings = {
             "INFERENCE_NUM_THREADS": self.threads,
