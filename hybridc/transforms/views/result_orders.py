@@ -50,12 +50,12 @@ class OperandLoops:
     knows_places: bool = False  # its body has indices: its loops can be reordered and not split
 
     def cuttable(self, loop: int) -> bool:
-        """Whether the loop may be split."""
+        """Whether the loop may be split; those of a convolution may not, as its code is for its own axes."""
         if self.knows_places:
             return False
         if any(loop == i for indices in self.affine.values() for index in indices for i, _ in index.terms):
             return False
-        return not (self.contraction and loop in self.summed)
+        return not (self.contraction and (self.affine or loop in self.summed))
 
 
 def operand_loops(op: Operation) -> OperandLoops | None:
