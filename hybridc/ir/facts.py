@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.passes import ModulePass
 
-from hybridc.dialects.mlir.graph_notes import GRADS, ROLES, SAVED
+from hybridc.dialects.mlir.graph_notes import GRADS, LASTING, ROLES, SAVED
 from hybridc.dialects.mlir.hybrid import HybridOp
 from hybridc.dialects.mlir.hybrid_rt import SizeOp
 from hybridc.dialects.operator import Operator
@@ -96,7 +96,7 @@ def _facts_of(function: func.FuncOp) -> Iterator[Fact]:
         return
     if GRADS.is_on(function) or SAVED.is_on(function):
         yield Fact.GRADIENTS
-    if "parameter" in ROLES.of(function):
+    if any(role in LASTING for role in ROLES.of(function)):
         yield Fact.PARAMETER
     contractions, reductions = 0, 0
     for op in function.body.block.ops if function.body.blocks else ():

@@ -42,6 +42,7 @@ from hybridc.dialects.mlir.graph_notes import (
     DTYPES,
     GRADS,
     HAS_KERNEL,
+    LASTING,
     OPERATOR,
     OPERATOR_ATTRIBUTES,
     ROLES,
@@ -292,9 +293,9 @@ def is_host(function: func.FuncOp) -> bool:
 
 
 def parameters_of(function: func.FuncOp) -> list[SSAValue]:
-    """The arguments that are parameters, as the trace has it; none if it is not said."""
+    """The arguments that are the same arrays at each call, as the trace has it; none if it is not said."""
     arguments = zip(function.body.block.args, ROLES.of(function), strict=False)
-    return [argument for argument, role in arguments if role == "parameter"]
+    return [argument for argument, role in arguments if role in LASTING]
 
 
 def changes_parameters(function: func.FuncOp) -> bool:

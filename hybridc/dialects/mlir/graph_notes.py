@@ -44,6 +44,8 @@ def _write_attributes(attributes: Mapping[str, Attribute]) -> Attribute:
 
 # What each argument is: "data", "parameter", "key", …; all are data where it is absent.
 ROLES = Note.texts("hybrid.roles")
+# The roles of arguments that are the same arrays at each call: of parameters, and of arrays of the function's closure.
+LASTING = ("parameter", "capture")
 # Whether it was traced in train mode; and whether it is of a composed symbol, whose mode is not known before it runs.
 TRAINING, SYMBOL = Note.flag("hybrid.training"), Note.flag("hybrid.symbol")
 # How many results are visible: new values of inputs, then saved values, follow these. All where it is absent.

@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from hybridc.dialects.mlir.graph_notes import DONATED, DTYPES, OUTPUTS, PREPARATION, ROLES, SAVED
+from hybridc.dialects.mlir.graph_notes import DONATED, DTYPES, LASTING, OUTPUTS, PREPARATION, ROLES, SAVED
 from hybridc.dialects.mlir.hybrid import hybrid_element_dtype
 from hybridc.dialects.mlir.hybrid_rt import (
     AliasOp,
@@ -242,8 +242,8 @@ class _Checker:
                 _fail(op, f"writes {_name(value)}, which the preparation cannot keep")
         roles = ROLES.of(self.function)
         for value in map(aliased, op.ins):
-            if isinstance(value, BlockArgument) and roles and roles[value.index] != "parameter":
-                _fail(op, f"is part of the preparation, but reads {_name(value)}, which is no parameter")
+            if isinstance(value, BlockArgument) and roles and roles[value.index] not in LASTING:
+                _fail(op, f"is part of the preparation, but reads {_name(value)}, which may be another at each call")
 
     def _write_part(self, op: LaunchOp, value: SSAValue) -> None:
         """Record a write of some elements of an array, none of them a second time."""

@@ -29,7 +29,9 @@ class InputRoles:
         self.states: set[str] = set()
         for node in nodes:
             known, states = self._positions(node)
-            self.trained |= {name for i, name in enumerate(node.inputs) if i not in known}
+            rule = rule_of(node)
+            fixed = known if rule is None else {*known, *rule.constants}
+            self.trained |= {name for i, name in enumerate(node.inputs) if i not in fixed}
             self.states |= {name for i, name in enumerate(node.inputs) if i in states}
 
     def _positions(self, node: ModelNode) -> tuple[set[int], set[int]]:

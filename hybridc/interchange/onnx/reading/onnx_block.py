@@ -18,12 +18,13 @@ from hybridc.errors import OnnxFileError, OnnxUnsupportedError
 from hybridc.gluon.hybrid_block import HybridBlock
 from hybridc.gluon.hybridize.report import Report
 from hybridc.gluon.parameter import Parameter, ParameterDict
+from hybridc.ground.nesting import as_list
 from hybridc.ground.records import dataclass
 from hybridc.ground.state import STATE
 from hybridc.interchange.onnx.reading import operators as operators
 from hybridc.interchange.onnx.reading.input_roles import InputRoles
-from hybridc.interchange.onnx.reading.model_graph import OnnxModel, TensorInfo
-from hybridc.interchange.onnx.reading.model_parts import free_names, part_of
+from hybridc.interchange.onnx.reading.model_graph import ModelGraph, OnnxModel, TensorInfo
+from hybridc.interchange.onnx.reading.model_parts import body_of, free_names, part_of
 from hybridc.interchange.onnx.reading.walk import Walk
 from hybridc.interchange.onnx.reading.walk_values import WIDER, as_np, has_dtype, lifted, lowered, widened
 from hybridc.trace.traced import TracedSymbol
@@ -31,6 +32,9 @@ from hybridc.util import np_array, np_shape
 
 #: Elements of an input whose values are part of a graph: sizes, axes, indices of slices.
 MOST_VALUES = 1024
+
+#: Shapes of inputs for which a loop's body is compiled: one that meets more meets another at each step.
+MOST_SHAPES = 8
 
 # Initializers of these dtypes train.
 _FLOATS = frozenset(dtype for dtype in TYPES if is_float(dtype) and dtype.itemsize > 1)
@@ -57,6 +61,7 @@ class OnnxBlock(HybridBlock):
         self._options: dict[str, Any] = {}  # of hybridize()
         self._parts: list[BlockPart] = []  # once there is more than one
         self._failed = 0  # the node at which the last trace stopped
+        self._bodies: dict[int, GraphBody] = {}  # of graphs inside nodes that run at once
         if params is not None:
             self._reg_params = {
                 name: self._params.get(name) for name in free_names(model.graph.nodes) if name in params
@@ -125,7 +130,7 @@ class OnnxBlock(HybridBlock):
     def hybridize(self, active: bool = True, **kwargs: Any) -> None:
         """Compile this block at its next call, see :meth:`HybridBlock.hybridize`."""
         super().hybridize(active, **kwargs)
-        self._options, self._parts = kwargs, []
+        self._options, self._parts, self._bodies = kwargs, [], {}
 
     def explain(self) -> Report:
         """What was compiled, as :meth:`HybridBlock.explain` tells it, part by part if there are several."""
@@ -166,7 +171,7 @@ class OnnxBlock(HybridBlock):
         """The results, where parts are compiled and the nodes between them run at once."""
         known = {name: parameter.data() for name, parameter in self._reg_params.items()}
         known |= {x.name: as_np(v) for x, v in zip(self._inputs, values, strict=True)}
-        walk = Walk(self._model, {**self._model.parameters, **known})
+        walk = Walk(self._model, {**self._model.parameters, **known}, compiled=self._graph_results)
         waiting, done = self._parts, list[BlockPart]()
         while waiting:
             part, *waiting = waiting
@@ -184,6 +189,22 @@ class OnnxBlock(HybridBlock):
             done.append(part)
         results = [lifted(walk.value(name)) for name in self.output_names]
         return results[0] if len(results) == 1 else results
+
+    def _graph_results(self, graph: ModelGraph, inputs: list[Any], walk: Walk) -> list[Any] | None:
+        """The results of a graph inside a node that runs at once, compiled; None if its inputs are always others."""
+        body = self._bodies.get(id(graph))
+        if body is None:
+            block = OnnxBlock(body_of(self._model, graph, self._reg_params), params=self._params)
+            block.hybridize(True, **self._options)
+            body = self._bodies.setdefault(id(graph), GraphBody(block, set()))
+        captured = body.block.input_names[len(graph.inputs) :]
+        values = [_array(x) for x in (*inputs, *map(walk.value, captured))]
+        if not all(isinstance(x, NDArray) for x in values):
+            return None
+        body.shapes.add(tuple(x.shape for x in values))
+        if len(body.shapes) > MOST_SHAPES:
+            return None
+        return as_list(body.block._called(values))
 
     def _compiled(self, values: list[Any]) -> Any:
         """The results of a graph for these arrays; values that sizes follow from are fields, with guards."""
@@ -223,6 +244,14 @@ class OnnxBlock(HybridBlock):
             results = [lifted(walk.value(x.name)) for x in self._model.graph.outputs]
         results = _as_legacy(results) if legacy else results
         return results[0] if len(results) == 1 else results
+
+
+@dataclass(frozen=True, eq=False)
+class GraphBody:
+    """A graph inside a node as a block, and the shapes of its inputs up to now."""
+
+    block: OnnxBlock
+    shapes: set[tuple[tuple[int, ...], ...]]
 
 
 @dataclass(frozen=True, eq=False)

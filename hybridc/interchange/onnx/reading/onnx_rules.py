@@ -26,14 +26,15 @@ class OnnxRule:
     """A rule, and what it says of its inputs.
 
     ``since`` is the first operator set that it is for. ``known`` are the inputs that it takes as numbers; ``states``
-    those that training updates beside gradients. ``host`` says that all are NumPy arrays, ``raw`` that they come as
-    they are, ``pure`` that equal inputs give equal results.
+    those that training updates beside gradients; ``constants`` those that it leaves as they are. ``host`` says that all
+    are NumPy arrays, ``raw`` that they come as they are, ``pure`` that equal inputs give equal results.
     """
 
     apply: Rule
     since: int
     known: tuple[int, ...]
     states: tuple[int, ...]
+    constants: tuple[int, ...]
     host: bool
     raw: bool
     pure: bool
@@ -48,6 +49,7 @@ def onnx_op(
     domain: str = "",
     known: tuple[int, ...] = (),
     states: tuple[int, ...] = (),
+    constants: tuple[int, ...] = (),
     host: bool = False,
     raw: bool = False,
     pure: bool = True,
@@ -57,7 +59,7 @@ def onnx_op(
     def register(rule: Rule) -> Rule:
         for name in names:
             rules = RULES.setdefault((domain, name), [])
-            rules.append(OnnxRule(rule, since, known, states, host, raw, pure))
+            rules.append(OnnxRule(rule, since, known, states, constants, host, raw, pure))
             rules.sort(key=lambda r: -r.since)
         return rule
 

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,10 +30,15 @@ _MISFITS = (
 )
 
 
+# The results of a graph for inputs in a walk around it, or None.
+GraphFunction = Callable[[ModelGraph, list[Any], "Walk"], list[Any] | None]
+
+
 class Walk:
     """One run through a graph or a function: the values by name, and those around it.
 
-    ``attributes`` are those that the caller of a function decided.
+    ``attributes`` are those that the caller of a function decided. ``compiled`` computes the graphs inside nodes, see
+    :class:`OnnxBlock`; without it a walk goes through them.
     """
 
     def __init__(
@@ -42,12 +47,14 @@ class Walk:
         values: dict[str, Any],
         outer: Walk | None = None,
         attributes: Mapping[str, Any] | None = None,
+        compiled: GraphFunction | None = None,
     ) -> None:
         self.model = model
         self.values = values
         self.outer = outer
         self.attributes: Mapping[str, Any] = attributes or {}
         self.position = 0
+        self.compiled = compiled
 
     def run(self, nodes: Sequence[ModelNode]) -> None:
         """Compute the values of nodes; ``position`` is the index of the one that it is at."""
@@ -70,8 +77,11 @@ class Walk:
         """The results of a graph inside a node, which sees the values of this one."""
         if len(inputs) > len(graph.inputs):
             raise OnnxFileError(f"the graph {graph.name!r} has {len(graph.inputs)} inputs, and gets {len(inputs)}")
+        results = None if self.compiled is None else self.compiled(graph, inputs, self)
+        if results is not None:
+            return results
         values = {**graph.initializers, **dict(zip((x.name for x in graph.inputs), inputs, strict=False))}
-        walk = Walk(self.model, values, self, self.attributes)
+        walk = Walk(self.model, values, self, self.attributes, self.compiled)
         walk.run(graph.nodes)
         return [walk.value(x.name) for x in graph.outputs]
 

@@ -424,7 +424,7 @@ func.func private @k(%x: tensor<16xf32>) -> tensor<16xf32> {
   %y = math.exp %x : tensor<16xf32>
   func.return %y : tensor<16xf32>
 }
-// CHECK: memory plan of @prepared_data, operation 3 (hybrid_rt.launch): is part of the preparation, but reads argument 0 (x), which is no parameter
+// CHECK: memory plan of @prepared_data, operation 3 (hybrid_rt.launch): is part of the preparation, but reads argument 0 (x), which may be another at each call
 
 // -----
 // What is kept serves later calls, too.

@@ -16,7 +16,7 @@ from hybridc.interchange.onnx.reading.onnx_rules import OnnxCall, onnx_op
 from hybridc.interchange.onnx.reading.operators.cast_rules import cast_to
 from hybridc.interchange.onnx.reading.operators.images.window_rules import general_convolution, pads_of, spatial
 from hybridc.interchange.onnx.reading.tensor_values import dtype_of_element, element_of
-from hybridc.interchange.onnx.reading.walk_values import lifted
+from hybridc.interchange.onnx.reading.walk_values import at_once, is_known, lifted, lowered
 
 # The smallest and the largest integers of so many bits.
 _RANGES = {"int4": (-8, 7), "uint4": (0, 15), "int2": (-2, 1), "uint2": (0, 3)}
@@ -43,7 +43,7 @@ def _spread(p: Any, x: Any, axis: int, block: int) -> Any:
     return p
 
 
-@onnx_op("QuantizeLinear", raw=True, known=(2,))
+@onnx_op("QuantizeLinear", raw=True, known=(2,), constants=(1,))
 def quantize_linear(call: OnnxCall, x: Any, scale: Any, zero: Any = None) -> Any:
     """``saturate(round(x / scale) + zero)``."""
     element = element_of(zero.dtype) if zero is not None else call["output_dtype"] or TensorProto.UINT8
@@ -59,9 +59,16 @@ def quantize_linear(call: OnnxCall, x: Any, scale: Any, zero: Any = None) -> Any
     return cast_to(mnp.clip(y, *limits), element)
 
 
-@onnx_op("DequantizeLinear", raw=True)
+@onnx_op("DequantizeLinear", raw=True, constants=(1, 2))
 def dequantize_linear(call: OnnxCall, x: Any, scale: Any, zero: Any = None) -> Any:
-    """``(x - zero) * scale``."""
+    """``(x - zero) * scale``; of stored weights once, not at each call."""
+    if is_known((x, scale, zero)):
+        with at_once():
+            return lowered(_dequantized(call, x, scale, zero))
+    return _dequantized(call, x, scale, zero)
+
+
+def _dequantized(call: OnnxCall, x: Any, scale: Any, zero: Any) -> Any:
     axis, block = 1 if call["axis"] is None else call["axis"], call["block_size"] or 0
     target = call["output_dtype"] or element_of(scale.dtype)
     y = lifted(cast_to(x, TensorProto.FLOAT))
