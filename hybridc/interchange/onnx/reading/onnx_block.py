@@ -16,6 +16,7 @@ from hybridc.array.numpy_array import ndarray
 from hybridc.dtypes import TYPES, is_float
 from hybridc.errors import OnnxFileError
 from hybridc.gluon.hybrid_block import HybridBlock
+from hybridc.gluon.hybridize.call_samples import samples
 from hybridc.gluon.parameter import Parameter, ParameterDict
 from hybridc.ground.state import STATE
 from hybridc.interchange.onnx.reading import operators as operators
@@ -48,7 +49,7 @@ class OnnxBlock(HybridBlock):
         self._values_of = tuple(
             i for i, x in enumerate(self._inputs) if _is_flag(x) or (x.name in roles.known and _is_short(x))
         )
-        self._fixed: tuple[Any, ...] = ()
+        self._fixed: tuple[Any, ...] = (None,) * len(self._inputs)
         trained = {n: x for n, x in model.parameters.items() if n in roles.trained and x.dtype in _FLOATS and x.size}
         for name, value in trained.items():
             self._reg_params[name] = self._parameter(name, value, name in roles.states, ctx)
@@ -96,6 +97,10 @@ class OnnxBlock(HybridBlock):
             results = self._called(values)
         return _as_legacy(results) if legacy else results
 
+    def compile(self, *args: Any, dtype: Any = "float32", training: bool = False) -> None:
+        """As :meth:`HybridBlock.compile`; a shape is that of an array of ``mx.np``."""
+        super().compile(*map(_array, samples(args, dtype, self._home())), training=training)
+
     def _ordered(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
         names = self.input_names
         unknown = [name for name in named if name not in names[len(args) :]]
@@ -132,8 +137,7 @@ class OnnxBlock(HybridBlock):
 
     def forward(self, *args: Any, **_: Any) -> Any:
         """The outputs: one, or a list."""
-        fixed = self._fixed or (None,) * len(args)
-        inputs = [x if f is None or x is not None else _unpacked(f) for x, f in zip(args, fixed, strict=True)]
+        inputs = [x if f is None or x is not None else _unpacked(f) for x, f in zip(args, self._fixed, strict=True)]
         legacy = any(is_legacy(x) for x in inputs)
         values: dict[str, Any] = dict(self._model.parameters)
         with np_shape(), np_array():
