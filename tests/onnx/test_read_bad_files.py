@@ -149,6 +149,8 @@ def test_a_missing_opset_and_two_initializers_of_one_name():
     built.graph.initializer.append(numpy_helper.from_array(np.zeros(1), "w1"))
     refused(built, "two initializers have the name 'w1'")
     built, _ = mlp()
+    built.opset_import[0].version = 1 << 40
+    refused(built, "imports the operator set 1099511627776 of the domain ''")
     del built.opset_import[:]
     refused(built, "imports no operator set of the domain ''")
 

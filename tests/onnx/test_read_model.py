@@ -66,6 +66,14 @@ def test_sizes_fold_while_a_graph_is_traced():
     assert "shape_array" not in str(net.trace(mx.np.array(x)))
 
 
+def test_a_network_is_compiled_before_its_first_call():
+    net = mx.onnx.load(mlp()[0])
+    net.hybridize()
+    net.compile((5, 3))
+    with mx.no_recompile():
+        assert net(mx.np.array(X)).shape == net(mx.nd.array(X)).shape == (5, 2)
+
+
 def test_an_input_of_sizes_is_part_of_a_compiled_graph():
     built = model([helper.make_node("Reshape", ["x", "s"], ["y"])], {"x": ("float32", [6]), "s": ("int64", [2])}, ["y"])
     net = mx.onnx.load(built)

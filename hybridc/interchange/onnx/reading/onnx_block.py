@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from hybridc.array.numpy_array import ndarray
 from hybridc.dtypes import TYPES, is_float
 from hybridc.errors import OnnxFileError, OnnxUnsupportedError
 from hybridc.gluon.hybrid_block import HybridBlock
+from hybridc.gluon.hybridize.call_samples import samples
 from hybridc.gluon.hybridize.report import Report
 from hybridc.gluon.parameter import Parameter, ParameterDict
 from hybridc.ground.nesting import as_list
@@ -23,10 +25,11 @@ from hybridc.ground.records import dataclass
 from hybridc.ground.state import STATE
 from hybridc.interchange.onnx.reading import operators as operators
 from hybridc.interchange.onnx.reading.input_roles import InputRoles
-from hybridc.interchange.onnx.reading.model_graph import ModelGraph, OnnxModel, TensorInfo
+from hybridc.interchange.onnx.reading.model_graph import ModelGraph, ModelNode, OnnxModel, TensorInfo
 from hybridc.interchange.onnx.reading.model_parts import body_of, free_names, part_of
+from hybridc.interchange.onnx.reading.onnx_rules import rule_of
 from hybridc.interchange.onnx.reading.walk import Walk
-from hybridc.interchange.onnx.reading.walk_values import WIDER, as_np, has_dtype, lifted, lowered, widened
+from hybridc.interchange.onnx.reading.walk_values import WIDER, as_np, at_once, has_dtype, lifted, lowered, widened
 from hybridc.trace.traced import TracedSymbol
 from hybridc.util import np_array, np_shape
 
@@ -52,12 +55,15 @@ class OnnxBlock(HybridBlock):
     def __init__(self, model: OnnxModel, ctx: Any = None, params: ParameterDict | None = None) -> None:
         super().__init__()
         self._params = ParameterDict("", params)  # whose names are the file's
+        stored: dict[str, Any] = {}
+        if params is None:
+            model, stored = with_stored_weights(model)
         roles = InputRoles(model)
         self._inputs = model.free_inputs()
         self._values_of = tuple(
             i for i, x in enumerate(self._inputs) if _is_flag(x) or (x.name in roles.known and _is_short(x))
         )
-        self._fixed: tuple[Any, ...] = ()
+        self._fixed: tuple[Any, ...] = (None,) * len(self._inputs)
         self._options: dict[str, Any] = {}  # of hybridize()
         self._parts: list[BlockPart] = []  # once there is more than one
         self._failed = 0  # the node at which the last trace stopped
@@ -70,7 +76,7 @@ class OnnxBlock(HybridBlock):
             return
         trained = {n: x for n, x in model.parameters.items() if n in roles.trained and x.dtype in _FLOATS and x.size}
         for name, value in trained.items():
-            self._reg_params[name] = self._parameter(name, value, name in roles.states, ctx)
+            self._reg_params[name] = self._parameter(name, value, name in roles.states or name in stored, ctx)
         self._model = model.without(trained)  # whose values the parameters have now
 
     def _parameter(self, name: str, value: Any, is_state: bool, ctx: Any) -> Parameter:
@@ -114,6 +120,10 @@ class OnnxBlock(HybridBlock):
         with np_shape(), np_array():
             results = self._called(values)
         return _as_legacy(results) if legacy else results
+
+    def compile(self, *args: Any, dtype: Any = "float32", training: bool = False) -> None:
+        """As :meth:`HybridBlock.compile`; a shape is that of an array of ``mx.np``."""
+        super().compile(*map(_array, samples(args, dtype, self._home())), training=training)
 
     def _ordered(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
         names = self.input_names
@@ -228,8 +238,7 @@ class OnnxBlock(HybridBlock):
 
     def forward(self, *args: Any, **_: Any) -> Any:
         """The outputs: one, or a list."""
-        fixed = self._fixed or (None,) * len(args)
-        inputs = [x if f is None or x is not None else _unpacked(f) for x, f in zip(args, fixed, strict=True)]
+        inputs = [x if f is None or x is not None else _unpacked(f) for x, f in zip(args, self._fixed, strict=True)]
         legacy = any(is_legacy(x) for x in inputs)
         values: dict[str, Any] = dict(self._model.parameters)
         with np_shape(), np_array():
@@ -261,6 +270,27 @@ class BlockPart:
     start: int
     stop: int
     block: OnnxBlock | None
+
+
+def with_stored_weights(model: OnnxModel) -> tuple[OnnxModel, dict[str, Any]]:
+    """The model with arrays in the place of nodes that compute them of its constants alone, and these arrays by name.
+
+    They are those of rules with ``constants``: weights that are stored as integers.
+    """
+    roles = InputRoles(model)
+    values = {n: x for n, x in model.parameters.items() if n not in roles.trained or x.dtype not in _FLOATS}
+    walk = Walk(model, dict(values))
+    kept: list[ModelNode] = []
+    with np_shape(), np_array(), at_once():
+        for node in model.graph.nodes:
+            rule = rule_of(node)
+            if rule is not None and rule.constants and all(not x or x in walk.values for x in node.inputs):
+                walk.run((node,))
+            else:
+                kept.append(node)
+    made = {name: lowered(x) for name, x in walk.values.items() if name not in values}
+    graph = replace(model.graph, nodes=tuple(kept), initializers={**model.parameters, **made})
+    return replace(model, graph=graph), made
 
 
 # --- values of calls --------------------------------------------------------------------------------------------------

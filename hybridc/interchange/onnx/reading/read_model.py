@@ -109,6 +109,8 @@ def _opsets(imports: Iterable[Any], where: str) -> dict[str, int]:
     opsets: dict[str, int] = {}
     for each in imports:
         domain = domain_name(each.domain)
+        if not 0 < each.version < 1 << 31:
+            raise OnnxFileError(f"{where} imports the operator set {each.version} of the domain {each.domain!r}")
         if opsets.setdefault(domain, each.version) != each.version:
             raise OnnxFileError(f"{where} imports two operator sets of the domain {each.domain!r}")
     version = opsets.get("")

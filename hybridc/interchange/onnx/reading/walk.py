@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -137,11 +138,11 @@ def _applied(rule: OnnxRule, call: OnnxCall, inputs: list[Any]) -> Any:
             raise OnnxUnsupportedError(f"{title} of arrays of the dtype {dtypes}, which hybridc does not compute in")
         with at_once():
             return rule.apply(call, *(numbers(x, f"input {i} of {title}") for i, x in enumerate(inputs)))
-    arguments = [numbers(x, f"input {i} of {title}") if i in rule.known else lifted(x) for i, x in enumerate(inputs)]
-    if rule.pure and is_known(inputs):
-        with at_once():
-            return lowered(rule.apply(call, *arguments))
-    return rule.apply(call, *arguments)
+    folds = rule.pure and is_known(inputs)
+    with at_once() if folds else contextlib.nullcontext():
+        given = [numbers(x, f"input {i} of {title}") if i in rule.known else lifted(x) for i, x in enumerate(inputs)]
+        results = rule.apply(call, *given)
+        return lowered(results) if folds else results
 
 
 def _described(value: Any) -> str:

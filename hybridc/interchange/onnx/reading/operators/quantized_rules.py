@@ -16,7 +16,7 @@ from hybridc.interchange.onnx.reading.onnx_rules import OnnxCall, onnx_op
 from hybridc.interchange.onnx.reading.operators.cast_rules import cast_to
 from hybridc.interchange.onnx.reading.operators.images.window_rules import general_convolution, pads_of, spatial
 from hybridc.interchange.onnx.reading.tensor_values import dtype_of_element, element_of
-from hybridc.interchange.onnx.reading.walk_values import at_once, is_known, lifted, lowered
+from hybridc.interchange.onnx.reading.walk_values import lifted
 
 # The smallest and the largest integers of so many bits.
 _RANGES = {"int4": (-8, 7), "uint4": (0, 15), "int2": (-2, 1), "uint2": (0, 3)}
@@ -61,14 +61,7 @@ def quantize_linear(call: OnnxCall, x: Any, scale: Any, zero: Any = None) -> Any
 
 @onnx_op("DequantizeLinear", raw=True, constants=(1, 2))
 def dequantize_linear(call: OnnxCall, x: Any, scale: Any, zero: Any = None) -> Any:
-    """``(x - zero) * scale``; of stored weights once, not at each call."""
-    if is_known((x, scale, zero)):
-        with at_once():
-            return lowered(_dequantized(call, x, scale, zero))
-    return _dequantized(call, x, scale, zero)
-
-
-def _dequantized(call: OnnxCall, x: Any, scale: Any, zero: Any) -> Any:
+    """``(x - zero) * scale``."""
     axis, block = 1 if call["axis"] is None else call["axis"], call["block_size"] or 0
     target = call["output_dtype"] or element_of(scale.dtype)
     y = lifted(cast_to(x, TensorProto.FLOAT))
