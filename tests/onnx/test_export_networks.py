@@ -282,6 +282,23 @@ def test_dynamic_sizes_of_symbols(tmp_path, shapes):
     assert sizes[1].dim_value == 5
 
 
+def test_shapes_of_all_values_on_request(tmp_path):
+    symbol = classifier()
+    path = str(tmp_path / "net.onnx")
+    mx.onnx.export_model(
+        symbol,
+        parameters(symbol, data=(4, 5)),
+        [(4, 5)],
+        np.float32,
+        path,
+        run_shape_inference=True,
+        external_data=True,
+    )
+    model = onnx.load(path)
+    assert len(model.graph.value_info) == len(model.graph.node) - 1
+    assert {i.name for i in model.graph.initializer} == {"fc1_weight", "fc1_bias", "fc2_weight", "fc2_bias"}
+
+
 def test_bad_arguments_are_told(tmp_path):
     symbol = classifier()
     params = parameters(symbol, data=(4, 5))
