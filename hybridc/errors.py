@@ -27,7 +27,7 @@ class UnsupportedError(MXNetError):
 
 
 class AbsentError(UnsupportedError, AttributeError):
-    """A name of MXNet was used that hybridc does not have, such as those of ONNX; the text says what to use instead.
+    """A name of MXNet was used that hybridc does not have, as of sparse storage; the text says what to use instead.
 
     It is an AttributeError, so that ``hasattr`` finds nothing there.
     """
