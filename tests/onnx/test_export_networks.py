@@ -397,3 +397,13 @@ def test_quantized_networks(tmp_path):
     model = agree(tmp_path / "net.onnx", [x.asnumpy()], [quantized(x).asnumpy()])
     assert operators(model) >= {"QuantizeLinear", "DequantizeLinear", "Conv"}
     assert sum(i.data_type == onnx.TensorProto.INT8 for i in model.graph.initializer) >= 2
+
+
+@pytest.mark.parametrize("opset", [13, 17, 24])
+def test_networks_at_other_opsets(tmp_path, opset):
+    for net, shape in ((small_network(), (2, 3, 8, 8)), (Encoder(), (5, 2, 16))):
+        (x,) = initialized(net, shape)
+        net.export_onnx(tmp_path / "net.onnx", x, opset=opset)
+        model = agree(tmp_path / "net.onnx", [x.asnumpy()], [net(x).asnumpy()], engines=("ONNX Runtime",))
+        assert [entry.version for entry in model.opset_import] == [opset]
+        assert ("LayerNormalization" in operators(model)) == (opset >= 17 and isinstance(net, Encoder))
