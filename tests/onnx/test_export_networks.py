@@ -282,6 +282,23 @@ def test_dynamic_sizes_of_symbols(tmp_path, shapes):
     assert sizes[1].dim_value == 5
 
 
+def test_shapes_of_all_values_on_request(tmp_path):
+    symbol = classifier()
+    path = str(tmp_path / "net.onnx")
+    mx.onnx.export_model(
+        symbol,
+        parameters(symbol, data=(4, 5)),
+        [(4, 5)],
+        np.float32,
+        path,
+        run_shape_inference=True,
+        external_data=True,
+    )
+    model = onnx.load(path)
+    assert len(model.graph.value_info) == len(model.graph.node) - 1
+    assert {i.name for i in model.graph.initializer} == {"fc1_weight", "fc1_bias", "fc2_weight", "fc2_bias"}
+
+
 def test_bad_arguments_are_told(tmp_path):
     symbol = classifier()
     params = parameters(symbol, data=(4, 5))
@@ -380,3 +397,13 @@ def test_quantized_networks(tmp_path):
     model = agree(tmp_path / "net.onnx", [x.asnumpy()], [quantized(x).asnumpy()])
     assert operators(model) >= {"QuantizeLinear", "DequantizeLinear", "Conv"}
     assert sum(i.data_type == onnx.TensorProto.INT8 for i in model.graph.initializer) >= 2
+
+
+@pytest.mark.parametrize("opset", [13, 17, 24])
+def test_networks_at_other_opsets(tmp_path, opset):
+    for net, shape in ((small_network(), (2, 3, 8, 8)), (Encoder(), (5, 2, 16))):
+        (x,) = initialized(net, shape)
+        net.export_onnx(tmp_path / "net.onnx", x, opset=opset)
+        model = agree(tmp_path / "net.onnx", [x.asnumpy()], [net(x).asnumpy()], engines=("ONNX Runtime",))
+        assert [entry.version for entry in model.opset_import] == [opset]
+        assert ("LayerNormalization" in operators(model)) == (opset >= 17 and isinstance(net, Encoder))

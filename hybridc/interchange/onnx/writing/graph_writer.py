@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Generator, Sequence
 from typing import Any
 
@@ -88,15 +87,12 @@ class GraphWriter:
         return value.name
 
     def _stored(self, array: Any) -> OnnxValue:
-        key = (
-            (array.dtype.str, array.dtype.name, array.shape, array.tobytes()) if array.nbytes <= _SHARED_BYTES else None
-        )
-        if key is not None and key in self._shared:
-            return self._shared[key]
-        stored = self.initializer(self.unique(f"{self.scope or 'graph'}/constant"), array)
-        if key is not None:
-            self._shared[key] = stored
-        return stored
+        if array.nbytes > _SHARED_BYTES:
+            return self.initializer(self.unique(f"{self.scope or 'graph'}/constant"), array)
+        key = array.dtype.name, array.shape, array.tobytes()
+        if key not in self._shared:
+            self._shared[key] = self.initializer(self.unique(f"{self.scope or 'graph'}/constant"), array)
+        return self._shared[key]
 
     # --- nodes ---------------------------------------------------------------------------------------------
 
@@ -276,11 +272,6 @@ class InnerGraph:
             self.nodes.append(helper.make_node("Identity", [self.writer.name_of(result)], [name], name=name))
             outputs.append(self.writer.described(result, name))
         return helper.make_graph(self.nodes, self.name, [self.writer.described(x) for x in self.inputs], outputs)
-
-
-def element_count(shape: Shape) -> int:
-    """The number of elements."""
-    return math.prod(shape)
 
 
 def refuse(operator: str, why: str) -> OnnxExportError:

@@ -36,13 +36,14 @@ class ModelOptions:
 
     ``own_domain`` writes opaque operators of users as nodes of a domain of their own. ``axis_names`` are names of free
     sizes, by input and axis. ``external`` puts parameters into a file beside the model; None does so if they are too
-    many for one file.
+    many for one file. ``with_shapes`` adds the shapes and dtypes of all values, by ONNX's inference.
     """
 
     opset: int = OPSET
     own_domain: bool = False
     axis_names: Mapping[tuple[str, int], str] = field(default_factory=lambda: dict[tuple[str, int], str]())
     external: bool | None = None
+    with_shapes: bool = False
 
     def __post_init__(self) -> None:
         newest = int(onnx_package("onnx.defs").onnx_opset_version())
@@ -171,6 +172,8 @@ def _model(
 
 def write_model(model: Any, path: str | os.PathLike[str], options: ModelOptions) -> None:
     """Write a model into a file, atomically; with external data, first that beside it."""
+    if options.with_shapes:
+        model = onnx_package("onnx.shape_inference").infer_shapes(model)
     tensors = [t for t in model.graph.initializer if len(t.raw_data) >= _LEAST_EXTERNAL_BYTES]
     external = options.external
     if external is None:

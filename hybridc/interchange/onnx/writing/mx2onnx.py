@@ -12,8 +12,7 @@ import numpy as np
 from hybridc.dialects import operator_registry
 from hybridc.errors import ArgumentTypeError, AttributeValueError
 from hybridc.ground.nesting import as_list
-from hybridc.interchange.onnx.package import onnx_package
-from hybridc.interchange.onnx.writing.model_file import OPSET, ModelOptions, write_model
+from hybridc.interchange.onnx.writing.model_file import OPSET, ModelOptions
 from hybridc.interchange.onnx.writing.network_model import export_block as _export_block
 from hybridc.interchange.onnx.writing.network_model import export_symbol
 from hybridc.interchange.onnx.writing.translate import can_write
@@ -62,12 +61,10 @@ def export_model(
             f"export_model: in_types has {len(dtypes)} types for the {len(shapes)} shapes of in_shapes"
         )
     axes = _dynamic_axes(shapes, dynamic_input_shapes) if dynamic else []
-    options = ModelOptions(opset, own_domain, {}, external_data)
+    options = ModelOptions(opset, own_domain, {}, external_data, run_shape_inference)
     model = export_symbol(
         symbol, values, shapes, dtypes, onnx_file_path, options, axes, asked=dynamic_input_shapes is not None
     )
-    if run_shape_inference:
-        write_model(onnx_package("onnx.shape_inference").infer_shapes(model), onnx_file_path, options)
     if verbose:
         logging.getLogger().info("Exported ONNX file %s: %d nodes", onnx_file_path, len(model.graph.node))
     return onnx_file_path

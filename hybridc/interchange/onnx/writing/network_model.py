@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -200,7 +201,7 @@ def _require_given(model: Any, more: Sequence[str]) -> None:
 
 
 def _named(options: ModelOptions, axes: FreeAxes) -> ModelOptions:
-    return ModelOptions(options.opset, options.own_domain, axes.names(), options.external)
+    return replace(options, axis_names=axes.names())
 
 
 # --- blocks -----------------------------------------------------------------------------------------------------------

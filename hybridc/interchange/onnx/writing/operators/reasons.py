@@ -22,7 +22,7 @@ from hybridc.dialects.vision.image_resize import ImageResize, ResizeOnHost
 from hybridc.dialects.vision.multibox import MultiBoxTarget
 from hybridc.dialects.vision.proposal import MultiProposal, Proposal
 from hybridc.dialects.vision.roi import AdaptiveRoiAlign, AdaptiveRoiAlignScatter
-from hybridc.dialects.vision.roi_variants import PsRoiPooling, PsRoiPoolingScatter, RotatedRoiAlign
+from hybridc.dialects.vision.roi_variants import PsRoiPoolingScatter, RotatedRoiAlign
 from hybridc.interchange.onnx.writing.translate import REASONS
 
 _TRAINING = (
@@ -39,7 +39,7 @@ _BY_REASON: dict[str, tuple[type[Operator], ...]] = {
     "it changes images at random for training; leave it out of the network": _AUGMENTATION,
     "its rounding is that of an image library; use BilinearResize2D, or resize before": (ImageResize, ResizeOnHost),
     "its order of proposals has no operator": (MultiProposal, Proposal),
-    "its regions have no operator": (PsRoiPooling, RotatedRoiAlign),
+    "its regions have no operator": (RotatedRoiAlign,),
     "ONNX has RoiAlign since opset 16; give a newer opset": (AdaptiveRoiAlign,),
 }
 REASONS.update({cls: reason for reason, classes in _BY_REASON.items() for cls in classes})

@@ -11,6 +11,7 @@ import numpy as np
 from hybridc.dialects.vision.box_nms import BoxNms
 from hybridc.dialects.vision.multibox import MultiBoxDetection
 from hybridc.dialects.vision.roi import RoiAlign, RoiPooling
+from hybridc.dialects.vision.roi_variants import PsRoiPooling
 from hybridc.dtypes import wide
 from hybridc.interchange.onnx.writing.onnx_value import INT64, OnnxValue
 from hybridc.interchange.onnx.writing.operators.chosen_elements import ordered
@@ -241,3 +242,37 @@ def roi_pooling(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
         spatial_scale=float(op.spatial_scale),
     )
     return t.steps.select(t.moves.reshape(image > -1.0, (rois.shape[0], 1, 1, 1)), y, 0.0)
+
+
+@translation(PsRoiPooling)
+def psroi_pooling(t: Translator, op: Any, inputs: Sequence[OnnxValue]) -> Any:
+    """The sums of the channels of each bin, with the weights of rows and of columns."""
+    result = t.results_of(op, inputs)[0]
+    data, rois = (t.writer.cast(x, wide(result.dtype)) for x in inputs)
+    image, count = column(t, rois, 0), rois.shape[0]
+    given = column(t, rois, 1, 4)
+    corners = t.steps.trunc(given + t.steps.copysign(t.steps.like(given, 0.5), given))
+    left, top, right, bottom = (column(t, corners, i) for i in range(4))
+    rows = _pixel_weights(t, op, top, bottom, data.shape[2])
+    columns = _pixel_weights(t, op, left, right, data.shape[3])
+    own = (data.shape[0], *op.channels.shape, *data.shape[2:])
+    parts = t.writer.node("Gather", [data, t.constant(op.channels, INT64)], own, data.dtype, axis=1)
+    places = t.writer.cast(t.steps.max(image, 0.0), INT64)
+    parts = t.writer.node("Gather", [parts, places], (count, *own[1:]), data.dtype, axis=0)
+    found = t.writer.node("Einsum", [rows, parts, columns], result.shape, data.dtype, equation="rph,rdpqhw,rqw->rdpq")
+    return t.steps.select(t.moves.reshape(image > -1.0, (count, 1, 1, 1)), found, 0.0)
+
+
+def _pixel_weights(t: Translator, op: Any, first: OnnxValue, last: OnnxValue, limit: int) -> OnnxValue:
+    """The weight (regions, bins, pixels) that each pixel of an axis has in each bin."""
+    shape = (*first.shape, 1)
+    low = t.moves.reshape(first, shape) * float(op.spatial_scale)
+    high = (t.moves.reshape(last, shape) + 1.0) * float(op.spatial_scale)
+    step = t.steps.max(high - low, 0.1) * (1 / op.pooled_size)
+    bins = np.arange(op.pooled_size, dtype=first.dtype)
+    ends = [t.steps.floor(t.constant(bins) * step + low), t.steps.ceil(t.constant(bins + 1) * step + low)]
+    tall = (*first.shape, op.pooled_size, 1)
+    begin, end = (t.moves.reshape(t.steps.min(t.steps.max(x, 0.0), float(limit)), tall) for x in ends)
+    pixel = t.constant(np.arange(limit, dtype=first.dtype))
+    inside = t.writer.cast((pixel >= begin) & (pixel < end), first.dtype)
+    return inside / t.steps.max(end - begin, 1.0)
