@@ -232,6 +232,20 @@ def test_programs_hold_to_their_specification(vectors, abreast):
 
 
 @pytest.mark.skipif(registers() is None, reason="this processor has no registers for tiles")
+def test_a_convolution_before_a_group_normalization_is_one():
+    """Groups split the axis of its channels, and its loops stay whole."""
+    x, w = mx.nd.ones((2, 16, 8, 8)), mx.nd.ones((32, 16, 3, 3))
+    scale, shift = mx.nd.ones(4), mx.nd.zeros(4)
+
+    def normalized(F, x, w):
+        y = F.Convolution(x, w, kernel=(3, 3), pad=(1, 1), num_filter=32, no_bias=True)
+        return F.GroupNorm(y, scale, shift, num_groups=4)
+
+    launched = HybridLambda(normalized).trace(x, w).optimize().lower("llvm").programs["forward"].launches
+    assert "k_contract_of_panels" in launched
+
+
+@pytest.mark.skipif(registers() is None, reason="this processor has no registers for tiles")
 def test_a_convolution_is_computed_in_place():
     """Weights are prepacked, and no patches are copied: the kernels of a call are few and named so."""
     x, w = mx.nd.ones((2, 16, 8, 8)), mx.nd.ones((32, 16, 3, 3))

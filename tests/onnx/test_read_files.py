@@ -68,6 +68,15 @@ def test_axes_of_any_size(file):
     assert_close(called(net, inputs), wanted)
 
 
+def test_stored_weights_are_read_once():
+    """Weights that a file has as integers are constants in float32; their scales are no parameters."""
+    net = mx.onnx.load(FOLDER / "torchscript" / "quantized.onnx")
+    parameters = net.collect_params().values()
+    assert {p.grad_req for p in parameters if len(p.shape) == 4} == {"null"}
+    assert {np.dtype(p.dtype) for p in parameters} == {np.dtype("float32")}
+    assert not any(p.shape == () for p in parameters)
+
+
 def test_chosen_boxes_are_those_of_onnx_runtime():
     inputs, _ = stored("torchscript/detector")
     net = mx.onnx.load(FOLDER / "torchscript" / "detector.onnx")

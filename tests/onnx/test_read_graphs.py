@@ -7,6 +7,7 @@ import onnxruntime
 import pytest
 from onnx import helper
 
+import hybridc as mx
 from tests.onnx.onnx_models import graph, model, results
 
 X = np.random.RandomState(0).randn(4, 3).astype("float32")
@@ -67,6 +68,36 @@ def test_a_loop_while_a_condition_holds(hybridize):
     nodes = [helper.make_node("Loop", ["n", "", "x"], ["y"], body=body)]
     built = model(nodes, {"x": ("float32", [2])}, ["y"], {"n": np.array(20), "limit": np.float32(100)})
     np.testing.assert_array_equal(results(built, np.ones(2, "float32"), hybridize=hybridize)[0], [64, 64])
+
+
+def test_a_loop_that_runs_at_once_has_a_compiled_body():
+    """Its results are stacked, and their number follows from values."""
+    body = graph(
+        [
+            helper.make_node("Mul", ["s", "factor"], ["t"]),
+            helper.make_node("ReduceSum", ["t"], ["sum"], keepdims=0),
+            helper.make_node("Less", ["sum", "limit"], ["d"]),
+            helper.make_node("Identity", ["t"], ["u"]),
+        ],
+        ["i", "c", "s"],
+        ["d", "t", "u"],
+    )
+    nodes = [
+        helper.make_node("Relu", ["x"], ["positive"]),
+        helper.make_node("Loop", ["n", "", "positive"], ["last", "all"], body=body),
+        helper.make_node("Neg", ["all"], ["y"]),
+    ]
+    constants = {"n": np.array(20), "limit": np.float32(100), "factor": np.array([2, 3], "float32")}
+    net = mx.onnx.load(model(nodes, {"x": ("float32", [2])}, ["y"], constants))
+    net.hybridize()
+    for x in ([1, 1], [1, -1], [60, 0]):
+        state, rows = np.maximum(np.array(x, "float32"), 0), []
+        while not rows or rows[-1].sum() < 100:
+            state = state * [2, 3]
+            rows.append(state)
+        np.testing.assert_array_equal(net(np.array(x, "float32")).asnumpy(), -np.stack(rows))
+    (compiled,) = net._bodies.values()
+    assert f"{compiled.block.name}: traced 1 time" in str(compiled.block.explain())
 
 
 @pytest.mark.parametrize("hybridize", [False, True])

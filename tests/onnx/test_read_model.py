@@ -113,7 +113,7 @@ def test_what_is_around_sizes_that_follow_from_values_is_compiled():
         np.testing.assert_array_equal(weight.grad().asnumpy(), data.T @ (3 * (hidden > 0) * rows[:, None]))
     explained = str(net.explain())
     assert [line for line in explained.splitlines() if line.startswith(("nodes", "the node"))] == [
-        f"nodes 0 to 2: {net._parts[0].block.name}: traced 4 times",
+        f"nodes 0 to 2: {net._parts[0].block.name}: traced 3 times",
         "the node NonZero of ('found',): runs at once, as sizes follow from values",
         f"nodes 4 to 6: {net._parts[2].block.name}: traced 4 times",
     ]
