@@ -97,7 +97,7 @@ def test_a_loop_that_runs_at_once_has_a_compiled_body():
             rows.append(state)
         np.testing.assert_array_equal(net(np.array(x, "float32")).asnumpy(), -np.stack(rows))
     (compiled,) = net._bodies.values()
-    assert f"{compiled.block.name}: traced 1 time" in str(compiled.block.explain())
+    assert f"{compiled.block.name}: traced once" in str(compiled.block.explain())
 
 
 @pytest.mark.parametrize("hybridize", [False, True])
