@@ -68,14 +68,13 @@ def non_max_suppression(
     for batch, of_classes in enumerate(scores):
         corners = _corners(boxes[batch], bool(call["center_point_box"]))
         for label, of_boxes in enumerate(of_classes):
-            order = [i for i in np.argsort(-of_boxes, kind="stable") if threshold is None or of_boxes[i] > threshold]
-            kept: list[int] = []
-            for i in order:
-                if len(kept) >= limit:
-                    break
-                if all(_overlap(corners[i], corners[j]) <= allowed for j in kept):
-                    kept.append(int(i))
-            chosen += [(batch, label, i) for i in kept]
+            left = np.argsort(-of_boxes, kind="stable")
+            left = left if threshold is None else left[of_boxes[left] > threshold]
+            count = 0
+            while left.size and count < limit:
+                first, left, count = left[0], left[1:], count + 1
+                chosen.append((batch, label, int(first)))
+                left = left[_overlaps(corners[first], corners[left]) <= allowed]
     return np.array(chosen, np.int64).reshape(-1, 3)
 
 
@@ -87,10 +86,10 @@ def _corners(boxes: Any, is_centered: bool) -> Any:
     return np.concatenate([np.minimum(first, second), np.maximum(first, second)], 1)
 
 
-def _overlap(a: Any, b: Any) -> float:
-    """The area that two boxes share, by that which they cover."""
-    sides = np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2])
-    if (sides <= 0).any():
-        return 0.0
-    shared = float(np.prod(sides))
-    return shared / (float(np.prod(a[2:] - a[:2])) + float(np.prod(b[2:] - b[:2])) - shared)
+def _overlaps(box: Any, others: Any) -> Any:
+    """The areas that a box shares with others, by those which they cover together."""
+    sides = np.maximum(np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2]), 0)
+    shared = sides[:, 0] * sides[:, 1]
+    extents = others[:, 2:] - others[:, :2]
+    covered = (box[2] - box[0]) * (box[3] - box[1]) + extents[:, 0] * extents[:, 1] - shared
+    return shared / np.where(covered > 0, covered, 1)
