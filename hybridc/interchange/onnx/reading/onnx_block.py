@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -64,7 +64,7 @@ class OnnxBlock(HybridBlock):
             i for i, x in enumerate(self._inputs) if _is_flag(x) or (x.name in roles.known and _is_short(x))
         )
         self._fixed: tuple[Any, ...] = (None,) * len(self._inputs)
-        self._options: dict[str, Any] = {}  # of hybridize()
+        self._options: tuple[Sequence[Any], Mapping[str, Any]] = (), {}  # of hybridize()
         self._parts: list[BlockPart] = []  # once there is more than one
         self._failed = 0  # the node at which the last trace stopped
         self._bodies: dict[int, GraphBody] = {}  # of graphs inside nodes that run at once
@@ -137,10 +137,10 @@ class OnnxBlock(HybridBlock):
             )
         return [*args, *(named.get(name) for name in names[len(args) :])]
 
-    def hybridize(self, active: bool = True, **kwargs: Any) -> None:
+    def hybridize(self, active: bool = True, *args: Any, **kwargs: Any) -> None:
         """Compile this block at its next call, see :meth:`HybridBlock.hybridize`."""
-        super().hybridize(active, **kwargs)
-        self._options, self._parts, self._bodies = kwargs, [], {}
+        super().hybridize(active, *args, **kwargs)
+        self._options, self._parts, self._bodies = (args, kwargs), [], {}
 
     def explain(self) -> Report:
         """What was compiled, as :meth:`HybridBlock.explain` tells it, part by part if there are several."""
@@ -174,7 +174,7 @@ class OnnxBlock(HybridBlock):
 
     def _part(self, start: int, stop: int) -> OnnxBlock:
         made = OnnxBlock(part_of(self._model, start, stop, self._reg_params), params=self._params)
-        made.hybridize(True, **self._options)
+        made.hybridize(True, *self._options[0], **self._options[1])
         return made
 
     def _by_parts(self, values: list[Any]) -> Any:
@@ -205,7 +205,7 @@ class OnnxBlock(HybridBlock):
         body = self._bodies.get(id(graph))
         if body is None:
             block = OnnxBlock(body_of(self._model, graph, self._reg_params), params=self._params)
-            block.hybridize(True, **self._options)
+            block.hybridize(True, *self._options[0], **self._options[1])
             body = self._bodies.setdefault(id(graph), GraphBody(block, set()))
         captured = body.block.input_names[len(graph.inputs) :]
         values = [_array(x) for x in (*inputs, *map(walk.value, captured))]
