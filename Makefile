@@ -14,6 +14,9 @@ LEVEL_TESTS := $(addprefix tests/,lower/llvm/test_gemm.py::test_matrices lower/l
   lower/test_convolutions.py \
   runtime/native/test_portable.py docs/test_docs.py::test_page_runs_and_prints_what_it_shows[README.md])
 
+# What names its target itself, or has none: `make test-all` runs it once, not for each target.
+ONE_TARGET := $(addprefix tests/,lower/llvm lower/triton lower/test_levels.py runtime/native filecheck faults typing)
+
 # What depends on the interpreter: reference counts, code that calls CPython, forks, generated Python; and networks.
 PYTHONS ?= python3.12 python3.13 python3.14
 PYTHON_TESTS := $(addprefix tests/,runtime/test_buffers.py runtime/test_fork.py runtime/test_store.py test_options.py \
@@ -66,7 +69,7 @@ test: $(NEEDED_SHORT) ## run the tests (two processes), and a part of them for t
 
 test-all: $(NEEDED) ## run every test, the long ones too, for the native target and for numpy, with the IR verified
 	HYBRIDC_VERIFY=1 $(EVERY) $(PYTEST) $(PYTEST_ARGS)
-	HYBRIDC_VERIFY=1 $(EVERY) HYBRIDC_TARGET=numpy $(PYTEST) $(PYTEST_ARGS)
+	HYBRIDC_VERIFY=1 $(EVERY) HYBRIDC_TARGET=numpy $(PYTEST) $(addprefix --ignore=,$(ONE_TARGET)) $(PYTEST_ARGS)
 
 test-numpy: $(NEEDED) ## run every test for the numpy target
 	$(EVERY) HYBRIDC_TARGET=numpy $(PYTEST) $(PYTEST_ARGS)
