@@ -172,7 +172,7 @@ def test_loops_and_branches(tmp_path):
 
 
 def test_users_operators(tmp_path):
-    @mx.op.register("test_onnx.swish")
+    @mx.op.register("test_onnx.exported_swish")
     class Swish(mx.op.Elementwise):
         beta: float = mx.op.attribute(1.0)
 
@@ -187,11 +187,11 @@ def test_users_operators(tmp_path):
         def eager(self, x):
             return np.sort(x)
 
-    assert {Swish.NAME, SortedTwice.NAME} == {"test_onnx.swish", "test_onnx.sorted_twice"}
+    assert {Swish.NAME, SortedTwice.NAME} == {"test_onnx.exported_swish", "test_onnx.sorted_twice"}
 
     class Net(HybridBlock):
         def hybrid_forward(self, F, x):
-            return F.sorted_twice(F.swish(x, beta=2.0)) if self.sorts else F.swish(x, beta=2.0)
+            return F.sorted_twice(F.exported_swish(x, beta=2.0)) if self.sorts else F.exported_swish(x, beta=2.0)
 
     net = Net(prefix="net_")
     x = nd.array(np.random.default_rng(2).normal(size=(2, 3)))
