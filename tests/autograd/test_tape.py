@@ -94,7 +94,8 @@ WITHOUT_CASE = {
     NDArray: """as_np_ndarray asnative attach_grad backward context ctx device drop_grad dtype grad handle mish ndim
         shape size stype wait_to_read wait_to_write writable""",
     # They make arrays without arrays, save none, or only say what an operator is.
-    nd: "Custom CustomOp NDArray arange cond custom empty linspace load_frombuffer load_metadata loop subgraph waitall while_loop",
+    nd: """Custom CustomOp NDArray arange cond custom empty linspace load_frombuffer load_metadata loop subgraph waitall
+        while_loop""",
     nd.contrib: "rand_zipfian uniform",
     nd.random: "exponential gamma generalized_negative_binomial multinomial negative_binomial normal poisson randint",
     mx.gluon.utils: "HookHandle check_sha1 download replace_file shape_is_known",
