@@ -27,7 +27,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--networks", action="store_true", help="check random Gluon networks instead of programs")
     parser.add_argument("--numpy", action="store_true", help="check random programs of mx.np against NumPy")
     parser.add_argument("--files", action="store_true", help="read damaged files, and caches, instead of programs")
-    parser.add_argument("--kind", action="append", choices=(*FILES, "onnx"), help="with --files: only these, and no caches")
+    kinds = (*FILES, "onnx")
+    parser.add_argument("--kind", action="append", choices=kinds, help="with --files: only these, and no caches")
     parser.add_argument("--peers", action="store_true", help="attack the servers of ranks, instead of programs")
     given = parser.parse_args(arguments)
     targets = given.target or ["llvm", "numpy"]
