@@ -26,7 +26,7 @@ from hybridc.ground.state import STATE
 from hybridc.interchange.onnx.reading import operators as operators
 from hybridc.interchange.onnx.reading.input_roles import InputRoles
 from hybridc.interchange.onnx.reading.model_graph import ModelGraph, ModelNode, OnnxModel, TensorInfo
-from hybridc.interchange.onnx.reading.model_parts import body_of, free_names, part_of
+from hybridc.interchange.onnx.reading.model_parts import body_of, names_from_outside, part_of
 from hybridc.interchange.onnx.reading.onnx_rules import rule_of
 from hybridc.interchange.onnx.reading.walk import Walk
 from hybridc.interchange.onnx.reading.walk_values import WIDER, as_np, at_once, has_dtype, lifted, lowered, widened
@@ -69,9 +69,7 @@ class OnnxBlock(HybridBlock):
         self._failed = 0  # the node at which the last trace stopped
         self._bodies: dict[int, GraphBody] = {}  # of graphs inside nodes that run at once
         if params is not None:
-            self._reg_params = {
-                name: self._params.get(name) for name in free_names(model.graph.nodes) if name in params
-            }
+            self._reg_params = {name: self._params.get(name) for name in names_from_outside(model.graph)}
             self._model = model
             return
         trained = {n: x for n, x in model.parameters.items() if n in roles.trained and x.dtype in _FLOATS and x.size}
@@ -170,10 +168,12 @@ class OnnxBlock(HybridBlock):
         assert part.block is not None
         at = part.start + part.block._failed
         around = ((part.start, at), (at, at + 1), (at + 1, part.stop))
-        return [BlockPart(a, b, None if a == at else self._part(a, b)) for a, b in around if a < b]
+        spans = [(a, b, part_of(self._model, a, b, self._reg_params)) for a, b in around if a < b]
+        return [BlockPart(a, b, None if a == at else self._within(model)) for a, b, model in spans]
 
-    def _part(self, start: int, stop: int) -> OnnxBlock:
-        made = OnnxBlock(part_of(self._model, start, stop, self._reg_params), params=self._params)
+    def _within(self, model: OnnxModel) -> OnnxBlock:
+        """A block of a part of the model, with this one's parameters, hybridized as this one."""
+        made = OnnxBlock(model, params=self._params)
         made.hybridize(True, *self._options[0], **self._options[1])
         return made
 
@@ -204,8 +204,7 @@ class OnnxBlock(HybridBlock):
         """The results of a graph inside a node that runs at once, compiled; None if its inputs are always others."""
         body = self._bodies.get(id(graph))
         if body is None:
-            block = OnnxBlock(body_of(self._model, graph, self._reg_params), params=self._params)
-            block.hybridize(True, *self._options[0], **self._options[1])
+            block = self._within(body_of(self._model, graph, self._reg_params))
             body = self._bodies.setdefault(id(graph), GraphBody(block, set()))
         captured = body.block.input_names[len(graph.inputs) :]
         values = [_array(x) for x in (*inputs, *map(walk.value, captured))]
