@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import onnxruntime
 from onnx import helper, numpy_helper
 
 import hybridc as mx
@@ -35,6 +36,12 @@ def results(built, *arrays, hybridize=False):
         net.hybridize()
     found = net(*arrays)
     return [x.asnumpy() for x in (found if isinstance(found, list) else [found])]
+
+
+def by_runtime(built, **inputs):
+    """The results of ONNX Runtime."""
+    session = onnxruntime.InferenceSession(built.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, inputs)
 
 
 def mlp(seed=0, hidden=4, batch="N"):

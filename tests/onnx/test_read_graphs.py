@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import onnxruntime
 import pytest
 from onnx import helper
 
 import hybridc as mx
-from tests.onnx.onnx_models import graph, model, results
+from tests.onnx.onnx_models import by_runtime, graph, model, results
 
 X = np.random.RandomState(0).randn(4, 3).astype("float32")
-
-
-def by_runtime(built, **inputs):
-    """The results of ONNX Runtime."""
-    session = onnxruntime.InferenceSession(built.SerializeToString(), providers=["CPUExecutionProvider"])
-    return session.run(None, inputs)
 
 
 @pytest.mark.parametrize("hybridize", [False, True])

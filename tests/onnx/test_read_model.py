@@ -7,13 +7,13 @@ import sys
 
 import numpy as np
 import onnx
-import onnxruntime
 import openvino
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 import hybridc as mx
-from tests.onnx.onnx_models import mlp, model, results
+from hybridc.options import OPTIONS
+from tests.onnx.onnx_models import by_runtime, mlp, model, results
 
 X = np.random.RandomState(1).randn(5, 3).astype("float32")
 
@@ -42,8 +42,7 @@ def test_a_file_is_a_block_with_named_inputs(tmp_path, hybridize):
 
 def test_results_are_those_of_onnx_runtime():
     built, _ = mlp()
-    session = onnxruntime.InferenceSession(built.SerializeToString(), providers=["CPUExecutionProvider"])
-    np.testing.assert_allclose(results(built, X, hybridize=True)[0], session.run(None, {"x": X})[0], rtol=1e-5)
+    np.testing.assert_allclose(results(built, X, hybridize=True)[0], by_runtime(built, x=X)[0], rtol=1e-5)
 
 
 def shapes_model():
@@ -198,8 +197,7 @@ def test_a_convolutional_network_is_that_of_two_other_engines(hybridize):
     built = images()
     x = np.random.RandomState(6).randn(3, 2, 9, 7).astype("float32")
     have = results(built, x, hybridize=hybridize)[0]
-    session = onnxruntime.InferenceSession(built.SerializeToString(), providers=["CPUExecutionProvider"])
-    np.testing.assert_allclose(have, session.run(None, {"x": x})[0], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(have, by_runtime(built, x=x)[0], rtol=1e-4, atol=1e-6)
     compiled = openvino.compile_model(openvino.Core().read_model(built.SerializeToString()), "CPU")
     np.testing.assert_allclose(have, compiled([x])[0], rtol=1e-3, atol=1e-5)
 
@@ -255,3 +253,19 @@ def test_without_the_package_the_error_names_the_extra():
     code = "import sys\nsys.modules['onnx'] = None\nimport hybridc as mx\nmx.onnx.load('a.onnx')"
     found = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert "MissingPackageError: hybridc.onnx.load needs the package onnx: pip install 'hybridc[onnx]'" in found.stderr
+
+
+@pytest.mark.skipif(OPTIONS.target != "llvm", reason="the llvm target keeps prepared values")
+def test_a_constant_does_not_keep_weights_from_being_prepared():
+    weight = np.random.RandomState(7).randn(64, 64).astype("float32")
+    nodes = [
+        helper.make_node("Constant", [], ["c"], value=numpy_helper.from_array(np.array(3, "float32"), "c")),
+        helper.make_node("Mul", ["w", "c"], ["scaled"]),
+        helper.make_node("MatMul", ["x", "scaled"], ["y"]),
+    ]
+    net = mx.onnx.load(model(nodes, {"x": ("float32", [2, 5, 64])}, ["y"], {"w": weight}))
+    net.hybridize()
+    x = np.random.RandomState(8).randn(2, 5, 64).astype("float32")
+    for _ in range(2):
+        np.testing.assert_allclose(net(x).asnumpy(), 3 * (x @ weight), rtol=1e-4, atol=1e-4)
+    assert "done 1 time, whose" in str(net.explain())

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.dialects.array.order import order_along
 from hybridc.dialects.operator import Bad, Opaque, Sample, attribute, no_gradient, register
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dialects.vision.boxes import FORMATS
@@ -16,6 +17,9 @@ from hybridc.dtypes import computed
 from hybridc.errors import AttributeValueError, ShapeError
 
 INT64 = np.dtype("int64")
+
+# So many boxes are compared with others in one step: its arrays then stay in a core's cache.
+_TOGETHER = 8192
 
 
 def corners(boxes: Any, format_: str) -> Any:
@@ -39,31 +43,51 @@ def intersections(box: Any, boxes: Any) -> Any:
 
 
 def kept_boxes(
-    boxes: Any, sizes: Any, groups: Any, overlap: float, most: int | None = None, extent: float = 0.0
-) -> list[int]:
-    """The indices of boxes, given the best first, that overlap with no better one of their group that is kept.
+    boxes: Any, sizes: Any, groups: Any, orders: Any, overlap: float, most: int | None = None, extent: float = 0.0
+) -> list[Any]:
+    """Of each row of indices of boxes, the best first, those of boxes that overlap with no better one that is kept.
 
-    ``boxes`` are corners, ``sizes`` their areas, ``groups`` integers, or None for one group. At most ``most`` are kept.
-    ``extent`` is 1 where corners are whole pixels that belong to the box.
+    A row that has fewer boxes ends in -1. ``boxes`` are corners, ``sizes`` their areas, ``groups`` integers, or None
+    for one group: boxes of different groups do not overlap. At most ``most`` of a row are kept. ``extent`` is 1 where
+    corners are whole pixels that belong to the box.
     """
-    left, top, right, bottom = np.ascontiguousarray(boxes.T)
-    index: Any = np.asarray(range(len(boxes)), np.int64)
-    columns = [left, top, right, bottom, sizes, index, *([] if groups is None else [groups])]
-    kept: list[int] = []
+    table = [np.ascontiguousarray(c) for c in (*boxes.T, sizes, *([] if groups is None else [groups]))]
+    count, length = orders.shape
+    rows, limit = np.arange(count), length if most is None else min(most, length)
+    kept, counts = np.full((count, limit), -1, np.int64), np.zeros(count, np.int64)
+    width = max(1, _TOGETHER // max(1, count))
     with np.errstate(all="ignore"):
-        while columns[5].size and (most is None or len(kept) < most):
-            first, columns = [c[0] for c in columns], [c[1:] for c in columns]
-            kept.append(int(first[5]))
-            left, top, right, bottom, sizes = columns[:5]
-            width = np.minimum(right, first[2]) - np.maximum(left, first[0]) + extent
-            height = np.minimum(bottom, first[3]) - np.maximum(top, first[1]) + extent
-            common = np.maximum(width, 0) * np.maximum(height, 0)
-            hit = common / (first[4] + sizes - common) > overlap  # 0 / 0 is no overlap
-            if groups is not None:
-                hit &= columns[6] == first[6]
-            if hit.any():
-                columns = [c[~hit] for c in columns]
-    return kept
+        for start in range(0, length, width):
+            index = orders[:, start : start + width]
+            left = (index >= 0) & (counts < limit)[:, None]
+            if not left.any():
+                continue
+            columns = [c[index] for c in table]
+            for better in kept[:, : counts.max()].T:
+                hit = _overlap([c[better][:, None] for c in table], columns, overlap, extent)
+                left &= ~(hit & (better >= 0)[:, None])
+            while left.any():
+                first = left.argmax(1)
+                found = left[rows, first]
+                kept[rows[found], counts[found]] = index[rows, first][found]
+                counts += found
+                left &= ~_overlap([c[rows, first][:, None] for c in columns], columns, overlap, extent)
+                left[rows, first] = False
+                left[counts == limit] = False
+                some = left.any(0)
+                if 2 * np.count_nonzero(some) < some.size:  # the others need no further comparison
+                    index, left, columns = index[:, some], left[:, some], [c[:, some] for c in columns]
+    return [row[:n] for row, n in zip(kept, counts.tolist(), strict=True)]
+
+
+def _overlap(box: list[Any], boxes: list[Any], least: float, extent: float) -> Any:
+    """Which boxes have in common with another of their row and group more than a part of what both cover."""
+    left, top, right, bottom, sizes, *groups = boxes
+    width = np.minimum(right, box[2]) - np.maximum(left, box[0]) + extent
+    height = np.minimum(bottom, box[3]) - np.maximum(top, box[1]) + extent
+    common = np.maximum(width, 0) * np.maximum(height, 0)
+    hit = common / (box[4] + sizes - common) > least  # 0 / 0 is no overlap
+    return hit & (groups[0] == box[5]) if groups else hit
 
 
 @register("hybrid.box_nms", "contrib.box_nms", "_contrib_box_nms", "contrib.box_non_maximum_suppression")
@@ -156,14 +180,13 @@ class BoxNms(Opaque):
         if self.id_index >= 0:
             valid &= boxes[:, self.id_index] != self.background_id
         candidates = np.flatnonzero(valid)
-        candidates = candidates[np.argsort(-scores[candidates], kind="stable")]
-        candidates = candidates[: self.topk if self.topk > 0 else None]
-        boxes = boxes[candidates]
+        order = order_along(scores[candidates], 0, ascending=False, count=self.topk if self.topk > 0 else None)
+        candidates = candidates[order]
         whole = self.force_suppress or self.id_index < 0
         groups = None if whole else boxes[:, self.id_index].astype(np.int64)
         given = boxes[:, self.coordinates]
-        kept = kept_boxes(corners(given, self.in_format), areas(given, self.in_format), groups, self.overlap_thresh)
-        return candidates[kept]
+        given, sizes = corners(given, self.in_format), areas(given, self.in_format)
+        return kept_boxes(given, sizes, groups, candidates[None], self.overlap_thresh)[0]
 
     def converted(self, boxes: Any) -> Any:
         """The coordinates in ``out_format``."""

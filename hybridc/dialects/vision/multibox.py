@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from hybridc.dialects.array.order import order_along
 from hybridc.dialects.movement import NUMPY_MOVES, MovementBuilder
 from hybridc.dialects.operator import Bad, Movement, Opaque, Sample, attribute, no_gradient, register
 from hybridc.dialects.operator_attribute import DType, Floats, Shape
@@ -220,7 +221,7 @@ class MultiBoxTarget(Opaque):
         background = powers[0] / powers.sum(0)
         # COMPAT(mxnet): with fewer candidates than count, MXNet stops with a failed check; here all of them are taken.
         negative = np.zeros(anchors, bool)
-        negative[candidates[np.argsort(background, kind="stable")[:count]]] = True
+        negative[candidates[order_along(background, 0, ascending=True, count=count)]] = True
         return matched, negative
 
     def _offsets(self, anchors: Any, boxes: Any) -> Any:
@@ -351,8 +352,7 @@ class MultiBoxDetection(Opaque):
         rows[:count, 0], rows[:count, 1], rows[:count, 2:] = classes[valid], best[valid], corners[valid]
         if not 0 < self.nms_threshold <= 1 or not count:
             return
-        order = np.argsort(-best[valid], kind="stable")
-        kept = order[: self.nms_topk if self.nms_topk > 0 else None]
+        kept = order_along(-best[valid], 0, ascending=True, count=self.nms_topk if self.nms_topk > 0 else None)
         rows[: len(kept)] = rows[kept]
         rows[len(kept) : count, 0] = -1
         found = rows[: len(kept)]

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from hybridc.dialects.array.order import order_along
 from hybridc.dialects.operator import Bad, Opaque, Sample, attribute, no_gradient, register
 from hybridc.dialects.operator_attribute import DType, Floats, Shape
 from hybridc.dialects.vision.box_nms import kept_boxes
@@ -116,12 +117,10 @@ class MultiProposal(Opaque):
         small = ((boxes[:, 2:] - boxes[:, :2] + 1) < least).any(1)
         boxes[small] += np.asarray([-1, -1, 1, 1], boxes.dtype) * least / 2
         best[small] = -1
-        order = np.argsort(-best, kind="stable")
-        order = order[: self.rpn_pre_nms_top_n if self.rpn_pre_nms_top_n > 0 else None]
-        boxes, best = boxes[order], best[order]
+        most = self.rpn_pre_nms_top_n if self.rpn_pre_nms_top_n > 0 else None
+        order = order_along(-best, 0, ascending=True, count=most)
         sizes = (boxes[:, 2] - boxes[:, 0] + 1) * (boxes[:, 3] - boxes[:, 1] + 1)
-        most = min(self.rpn_post_nms_top_n, len(boxes))
-        kept = kept_boxes(boxes, sizes, None, self.threshold, most, extent=1.0)
+        kept = kept_boxes(boxes, sizes, None, order[None], self.threshold, self.rpn_post_nms_top_n, extent=1.0)[0]
         return boxes[kept], best[kept]
 
     @classmethod

@@ -73,13 +73,17 @@ def widened(value: Any) -> Any:
 def lifted(value: Any) -> Any:
     """A value as an array of ``mx.np``, if it is a NumPy array of a dtype that hybridc has; others are as they are.
 
-    While a graph is traced it is of a dtype that is compiled. Of a sequence all elements are lifted.
+    While a graph is traced it is of a dtype that is compiled, and owns its memory: what follows from it is prepared
+    once, for which a view of memory that others may write has no right. Of a sequence all elements are lifted.
     """
     if isinstance(value, list):
         return [lifted(x) for x in value]
     if isinstance(value, np.ndarray | np.generic):
-        value = np.asarray(value) if STATE.trace is None else widened(np.asarray(value))
-        return ndarray(np.ascontiguousarray(value).reshape(value.shape)) if has_dtype(value) else value
+        value = np.asarray(value)
+        if STATE.trace is not None:
+            value = widened(value)
+            value = value if value.base is None else value.copy()
+        return ndarray(np.asarray(value, order="C")) if has_dtype(value) else value
     return value
 
 

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from hybridc import np as mnp
+from hybridc.dialects.array.order import order_along
+from hybridc.dialects.vision.box_nms import kept_boxes
 from hybridc.interchange.onnx.reading.onnx_rules import OnnxCall, onnx_op
 from hybridc.interchange.onnx.reading.operators.move_rules import taken
 
@@ -64,18 +66,19 @@ def non_max_suppression(
     """The boxes of the highest scores of each class that do not overlap with those of a higher score."""
     limit = 0 if most is None else int(most.reshape(()))
     allowed = 0.0 if overlap is None else float(overlap.reshape(()))
-    chosen: list[tuple[int, int, int]] = []
-    for batch, of_classes in enumerate(scores):
-        corners = _corners(boxes[batch], bool(call["center_point_box"]))
-        for label, of_boxes in enumerate(of_classes):
-            left = np.argsort(-of_boxes, kind="stable")
-            left = left if threshold is None else left[of_boxes[left] > threshold]
-            count = 0
-            while left.size and count < limit:
-                first, left, count = left[0], left[1:], count + 1
-                chosen.append((batch, label, int(first)))
-                left = left[_overlaps(corners[first], corners[left]) <= allowed]
-    return np.array(chosen, np.int64).reshape(-1, 3)
+    flat = _corners(boxes.reshape(-1, 4), bool(call["center_point_box"]))
+    sizes = (flat[:, 2] - flat[:, 0]) * (flat[:, 3] - flat[:, 1])
+    classes, count = scores.shape[1:]
+    scores = scores.reshape(-1, count) if scores.size else np.zeros((0, count), np.float32)
+    valid = np.ones(scores.shape, bool) if threshold is None else scores > threshold
+    rows, columns = np.flatnonzero(valid.any(1)), np.flatnonzero(valid.any(0))
+    valid = valid[np.ix_(rows, columns)]
+    order = order_along(np.where(valid, -scores[np.ix_(rows, columns)], np.inf), 1, ascending=True)
+    places = columns[order] + (rows // max(classes, 1))[:, None] * count
+    places[~np.take_along_axis(valid, order, 1)] = -1
+    kept = kept_boxes(flat, sizes, None, places, allowed, limit)
+    found = [(i // classes, i % classes, j % count) for i, of_row in zip(rows, kept, strict=True) for j in of_row]
+    return np.array(found, np.int64).reshape(-1, 3)
 
 
 def _corners(boxes: Any, is_centered: bool) -> Any:
@@ -84,12 +87,3 @@ def _corners(boxes: Any, is_centered: bool) -> Any:
     if is_centered:
         first, second = first - second / 2, first + second / 2
     return np.concatenate([np.minimum(first, second), np.maximum(first, second)], 1)
-
-
-def _overlaps(box: Any, others: Any) -> Any:
-    """The areas that a box shares with others, by those which they cover together."""
-    sides = np.maximum(np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2]), 0)
-    shared = sides[:, 0] * sides[:, 1]
-    extents = others[:, 2:] - others[:, :2]
-    covered = (box[2] - box[0]) * (box[3] - box[1]) + extents[:, 0] * extents[:, 1] - shared
-    return shared / np.where(covered > 0, covered, 1)
