@@ -39,7 +39,6 @@ class GraphWriter:
         self.opset = opset
         self.onnx = onnx_package()
         self.helper = onnx_package("onnx.helper")
-        self.arrays = onnx_package("onnx.numpy_helper")
         self.nodes: list[Any] = []  # of the graph that is written now
         self.prologue: list[Any] = []  # computes sizes: it comes first in the outermost graph
         self.initializers: dict[str, Any] = {}
@@ -75,7 +74,7 @@ class GraphWriter:
 
     def initializer(self, name: str, array: Any) -> OnnxValue:
         """An array of the file under a name of its own."""
-        self.initializers[name] = self.arrays.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
+        self.initializers[name] = array
         return self.value(name, array.shape, array.dtype)
 
     def name_of(self, value: OnnxValue | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
@@ -163,28 +164,36 @@ def _model(
         described.append(writer.described(value, output))
     nodes = _live([*writer.prologue, *writer.nodes], outputs)
     used = {read for node in nodes for read in _read_by(node)}
-    arrays = [array for name, array in writer.initializers.items() if name in used]
-    graph = helper.make_graph(nodes, name, [writer.described(x) for x in inputs], described, arrays)
+    graph = helper.make_graph(nodes, name, [writer.described(x) for x in inputs], described)
     opsets = [helper.make_opsetid("", options.opset), *[helper.make_opsetid(d, v) for d, v in writer.domains.items()]]
     version = _IR_VERSIONS.get(options.opset, int(writer.onnx.IR_VERSION))
-    return helper.make_model(graph, opset_imports=opsets, ir_version=version, producer_name="hybridc")
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=version, producer_name="hybridc")
+    for name, array in writer.initializers.items():
+        if name in used:  # added to the model itself: a message is copied with all of its bytes
+            tensor = model.graph.initializer.add(name=name, dims=array.shape)
+            tensor.data_type = helper.np_dtype_to_tensor_dtype(array.dtype)
+            tensor.raw_data = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+    return model
 
 
 def write_model(model: Any, path: str | os.PathLike[str], options: ModelOptions) -> None:
     """Write a model into a file, atomically; with external data, first that beside it."""
     if options.with_shapes:
         model = onnx_package("onnx.shape_inference").infer_shapes(model)
-    tensors = [t for t in model.graph.initializer if len(t.raw_data) >= _LEAST_EXTERNAL_BYTES]
-    external = options.external
-    if external is None:
-        external = sum(len(t.raw_data) for t in model.graph.initializer) > _MOST_BYTES
-    if external:
-        _write_external(tensors, f"{os.fspath(path)}.data")
+    sizes = [_bytes_of(tensor) for tensor in model.graph.initializer]
+    if options.external or (options.external is None and sum(sizes) > _MOST_BYTES):
+        large = [t for t, size in zip(model.graph.initializer, sizes, strict=True) if size >= _LEAST_EXTERNAL_BYTES]
+        _write_external(large, f"{os.fspath(path)}.data")
     try:
         content = model.SerializeToString()
     except ValueError as error:
         raise OnnxExportError(f"{path}: the model is too large for one file; write it with external=True") from error
     write_whole(path, content)
+
+
+def _bytes_of(tensor: Any) -> int:
+    """The bytes of an array; to look at them, or to ask the message for its size, copies them."""
+    return math.prod(tensor.dims) * onnx_package("onnx.helper").tensor_dtype_to_np_dtype(tensor.data_type).itemsize
 
 
 def _write_external(tensors: Sequence[Any], path: str) -> None:
@@ -194,8 +203,7 @@ def _write_external(tensors: Sequence[Any], path: str) -> None:
         for tensor in tensors:
             begin = -(-file.tell() // 4096) * 4096
             file.write(b"\0" * (begin - file.tell()))
-            file.write(tensor.raw_data)
-            length = len(tensor.raw_data)
+            length = file.write(tensor.raw_data)
             helper.set_external_data(tensor, os.path.basename(path), begin, length)
             tensor.ClearField("raw_data")
             tensor.data_location = tensor.EXTERNAL

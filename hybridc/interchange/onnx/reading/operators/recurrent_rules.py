@@ -95,7 +95,7 @@ def _recurrent(
     for d in which:
         backwards = d == 1 or call["direction"] == "reverse"
         step, bias = step_of(d)
-        projected = mnp.matmul(x, mnp.transpose(w[d]))
+        projected = _product(x, w[d])
         projected = projected if bias is None else projected + bias
         y, ends = _looped(projected, [s[d] for s in begun], step, lengths, backwards)
         outputs.append(y)
@@ -125,6 +125,11 @@ def _looped(projected: Any, states: list[Any], step: Step, lengths: Any, backwar
     return mnp.flip(y, 0) if backwards else y, list(ends)
 
 
+def _product(x: Any, weight: Any) -> Any:
+    """The product with a weight whose rows are units, as the standard stores it; so a loop prepares it once."""
+    return npx.fully_connected(x, weight, no_bias=True, num_hidden=weight.shape[0], flatten=False)
+
+
 def _biases(b: Any, direction: int, gates: int) -> tuple[list[Any], list[Any]]:
     """The biases of each gate: of the input, and of the state."""
     parts = mnp.split(b[direction], 2 * gates, axis=0)
@@ -135,9 +140,9 @@ def _biases(b: Any, direction: int, gates: int) -> tuple[list[Any], list[Any]]:
 def rnn(call: OnnxCall, x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None) -> Any:
     def step_of(d: int) -> tuple[Step, Any]:
         (f,) = _functions(call, ("Tanh",), d)
-        recurrent = mnp.transpose(r[d])
+        weight = r[d]
         bias = None if b is None else mnp.add(*mnp.split(b[d], 2, axis=0))
-        return lambda p, now: [f(_clipped(call, p + mnp.matmul(now[0], recurrent)))], bias
+        return lambda p, now: [f(_clipped(call, p + _product(now[0], weight)))], bias
 
     return _recurrent(call, x, w, _int32(lengths), [h], step_of)
 
@@ -154,16 +159,17 @@ def gru(call: OnnxCall, x: Any, w: Any, r: Any, b: Any = None, lengths: Any = No
         bias = None
         if b is not None:
             bias = mnp.concatenate([of_input[0] + of_state[0], of_input[1] + of_state[1], of_input[2]], 0)
-        rz, rr, rh = (mnp.transpose(part) for part in mnp.split(r[d], 3, axis=0))
+        weight, hidden = r[d], r.shape[-1]
+        of_gates, of_inner = weight[: 2 * hidden], weight[2 * hidden :]
 
         def step(p: Any, now: list[Any]) -> list[Any]:
             pz, pr, ph = mnp.split(p, 3, axis=-1)
-            z = f(_clipped(call, pz + mnp.matmul(now[0], rz)))
-            reset = f(_clipped(call, pr + mnp.matmul(now[0], rr)))
+            sz, sr = mnp.split(_product(now[0], of_gates), 2, axis=-1)
+            z, reset = f(_clipped(call, pz + sz)), f(_clipped(call, pr + sr))
             if call["linear_before_reset"]:
-                inner = ph + reset * (mnp.matmul(now[0], rh) + of_state[2])
+                inner = ph + reset * (_product(now[0], of_inner) + of_state[2])
             else:
-                inner = ph + mnp.matmul(reset * now[0], rh) + of_state[2]
+                inner = ph + _product(reset * now[0], of_inner) + of_state[2]
             return [(1 - z) * g(_clipped(call, inner)) + z * now[0]]
 
         return step, bias
@@ -188,15 +194,18 @@ def lstm(
     def step_of(d: int) -> tuple[Step, Any]:
         f, g, last = _functions(call, ("Sigmoid", "Tanh", "Tanh"), d)
         bias = None if b is None else mnp.concatenate([i + s for i, s in zip(*_biases(b, d, 4))], 0)
-        recurrent = mnp.transpose(r[d])
-        pi, po, pf = (0, 0, 0) if p is None else mnp.split(p[d], 3, axis=0)
+        weight = r[d]
+        peepholes = None if p is None else mnp.split(p[d], 3, axis=0)
+
+        def gate(x: Any, cell: Any, peephole: int) -> Any:
+            return f(_clipped(call, x if peepholes is None else x + peepholes[peephole] * cell))
 
         def step(row: Any, now: list[Any]) -> list[Any]:
-            i, o, forget, cell = mnp.split(row + mnp.matmul(now[0], recurrent), 4, axis=-1)
-            i = f(_clipped(call, i + pi * now[1]))
-            forget = 1 - i if call["input_forget"] else f(_clipped(call, forget + pf * now[1]))
+            i, o, forget, cell = mnp.split(row + _product(now[0], weight), 4, axis=-1)
+            i = gate(i, now[1], 0)
+            forget = 1 - i if call["input_forget"] else gate(forget, now[1], 2)
             after = forget * now[1] + i * g(_clipped(call, cell))
-            return [f(_clipped(call, o + po * after)) * last(after), after]
+            return [gate(o, after, 1) * last(after), after]
 
         return step, bias
 
