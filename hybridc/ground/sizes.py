@@ -138,6 +138,10 @@ class Sizes:
             self._learn(terms)
         return found
 
+    def are_known_equal(self, a: Terms, b: Terms) -> bool:
+        """Whether a guard says that two polynomials are equal; it asks nothing."""
+        return self.guards.get(SizeGuard("== 0", _primitive(self._known(_added(a, b, -1)))), False)
+
     def fix(self, size: Size) -> None:
         """Let a size have no other value: also one that has a loop."""
         terms = _primitive(self._known(_added(size.terms, (((), size.value),), -1)))
@@ -392,7 +396,10 @@ def is_size(value: object) -> TypeGuard[Size]:
 def is_same(a: int, b: int) -> bool:
     """Whether two sizes are equal by what is known of them: it asks nothing, so it holds wherever the guards do."""
     a, b = _known(a), _known(b)
-    return a is b if is_size(a) or is_size(b) else a == b
+    if a is b:
+        return True
+    size, other = (a, b) if is_size(a) else (b, a)
+    return size.sizes.are_known_equal(size.terms, _terms(other) or ()) if is_size(size) else a == b
 
 
 def are_same(a: Sequence[int], b: Sequence[int]) -> bool:
