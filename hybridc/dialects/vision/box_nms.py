@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -53,7 +53,8 @@ def kept_boxes(
     """
     table = [np.ascontiguousarray(c) for c in (*boxes.T, sizes, *([] if groups is None else [groups]))]
     count, length = orders.shape
-    rows, limit = np.arange(count), length if most is None else min(most, length)
+    rows = cast("Any", np.arange(count))
+    limit = length if most is None else min(most, length)
     kept, counts = np.full((count, limit), -1, np.int64), np.zeros(count, np.int64)
     width = max(1, _TOGETHER // max(1, count))
     with np.errstate(all="ignore"):
