@@ -68,7 +68,8 @@ SCALAR = {
     "math.cbrt": np.cbrt, "math.erf": special.erf, "math.sin": np.sin, "math.cos": np.cos, "math.tan": np.tan,
     "math.asin": np.arcsin, "math.acos": np.arccos, "math.atan": np.arctan, "math.atan2": np.arctan2,
     "math.sinh": np.sinh, "math.cosh": np.cosh, "math.tanh": np.tanh, "math.asinh": np.arcsinh,
-    "math.acosh": np.arccosh, "math.atanh": np.arctanh, "math.exp2": np.exp2,
+    "math.acosh": np.arccosh, "math.atanh": np.arctanh, "math.exp2": np.exp2, "math.copysign": np.copysign,
+    "arith.shli": np.left_shift, "arith.shrsi": np.right_shift, "arith.shrui": unsigned(np.right_shift),
 }  # fmt: skip
 
 ORDERED = {
