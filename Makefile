@@ -15,7 +15,9 @@ LEVEL_TESTS := $(addprefix tests/,lower/llvm/test_gemm.py::test_matrices lower/l
   runtime/native/test_portable.py docs/test_docs.py::test_page_runs_and_prints_what_it_shows[README.md])
 
 # What names its target itself, or has none: `make test-all` runs it once, not for each target.
-ONE_TARGET := $(addprefix tests/,lower/llvm lower/triton lower/test_levels.py runtime/native filecheck faults typing)
+ONE_TARGET := $(addprefix tests/,lower/llvm lower/triton lower/test_levels.py runtime/native filecheck faults typing \
+  distributed docs gluon/test_depth.py gluon/test_depth_chains.py onnx/test_export_networks.py \
+  onnx/test_export_libraries.py onnx/test_write_operators.py onnx/test_convert_onnx.py)
 
 # What depends on the interpreter: reference counts, code that calls CPython, forks, generated Python; and networks.
 PYTHONS ?= python3.12 python3.13 python3.14
@@ -67,9 +69,9 @@ test: $(NEEDED_SHORT) ## run the tests (two processes), and a part of them for t
 	$(if $(PYTEST_ARGS),$(PYTEST) -m "not long" $(PYTEST_ARGS),$(PYTEST) -m "$(QUICK)")
 	$(if $(PYTEST_ARGS),,HYBRIDC_TARGET=numpy $(PYTEST) -m "$(QUICK)" $(NUMPY_TESTS))
 
-test-all: $(NEEDED) ## run every test, the long ones too, for the native target and for numpy, with the IR verified
+test-all: $(NEEDED) ## run every test, the long ones too, for the native target and all others for numpy, with the IR verified
 	HYBRIDC_VERIFY=1 $(EVERY) $(PYTEST) $(PYTEST_ARGS)
-	HYBRIDC_VERIFY=1 $(EVERY) HYBRIDC_TARGET=numpy $(PYTEST) $(addprefix --ignore=,$(ONE_TARGET)) $(PYTEST_ARGS)
+	HYBRIDC_VERIFY=1 $(EVERY) HYBRIDC_TARGET=numpy $(PYTEST) -m "not long" $(addprefix --ignore=,$(ONE_TARGET)) $(PYTEST_ARGS)
 
 test-numpy: $(NEEDED) ## run every test for the numpy target
 	$(EVERY) HYBRIDC_TARGET=numpy $(PYTEST) $(PYTEST_ARGS)
