@@ -258,7 +258,7 @@ class _Gradients:
         old = self.values.get(key)
         if old is None:
             self.values[key] = grad
-        elif self.differentiable:
+        elif self.differentiable or old.stype != "default" or grad.stype != "default":
             self.values[key] = old + grad
         elif key in self._owned:
             np.add(old._data, grad._data, out=old._data)
@@ -322,7 +322,8 @@ def _destinations(
     heads: Sequence[NDArray], head_grads: Sequence[NDArray | None], nodes: Sequence[TapeNode], known: Sequence[Leaf]
 ) -> dict[int, Any]:
     """The large gradient buffers that one node alone writes and none reads, by the identity of their variable."""
-    buffers = {id(x): x.grad._data for x in known if x.req == "write" and x.grad._data.nbytes >= WORTH_TAKING}
+    written_whole = [x for x in known if x.req == "write" and x.grad.stype == "default"]
+    buffers = {id(x): x.grad._data for x in written_whole if x.grad._data.nbytes >= WORTH_TAKING}
     if not buffers:
         return {}
     used = dict.fromkeys(buffers, 0)
@@ -422,14 +423,17 @@ def backward(
     for leaf in leaves:
         grad = gradients.take(leaf, 0)
         leaf.fresh = True
-        if grad is None:  # nothing of it flows back, as through floor or BlockGrad: the gradient is 0
+        if leaf.grad.stype != "default" or (grad is not None and grad.stype != "default"):
+            HOOKS.assign_gradient(leaf, grad)
+        elif grad is None:  # nothing of it flows back, as through floor or BlockGrad: the gradient is 0
             if leaf.req == "write":
                 leaf.grad._data[...] = 0
         elif leaf.req == "add":
             np.add(leaf.grad._data, grad._data, out=leaf.grad._data)
         elif grad._data is not leaf.grad._data and not taken_over(leaf.grad, grad):
             np.copyto(leaf.grad._data, grad._data)
-        written(leaf.grad._data)
+        if leaf.grad.stype == "default":
+            written(leaf.grad._data)
     if begin:
         RECORDER.add("api", "autograd.backward", begin)
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from hybridc import autograd
-from hybridc.array.ndarray import NDArray, at, plain
+from hybridc.array.ndarray import NDArray, at, plain, wrap
 from hybridc.array.numpy_array import as_default, legacy
 from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.context import Context, check_device
@@ -18,11 +18,13 @@ from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import is_float
 from hybridc.errors import ArgumentTypeError, AttributeValueError, MXNetError, ShapeError
 from hybridc.ground.events import RECORDER, now
+from hybridc.sparse_storage import zeros
 from hybridc.symbol import graph
 from hybridc.symbol.bind import evaluate
 from hybridc.symbol.cached_op import SymbolGraphs
 from hybridc.symbol.graph import SymbolNode
 from hybridc.symbol.infer import Shapes, Types, by_name
+from hybridc.symbol.node_attributes import storage_type
 
 __all__ = ["Executor"]
 
@@ -67,7 +69,7 @@ class Executor:
         self._marked: list[NDArray] = []  # the inputs of the last recorded run whose gradients are wanted
         self._is_train: bool | None = None
         arrays = {**self.arg_dict, **self.aux_dict}
-        self._dtypes = {name: x.asnative().dtype for name, x in arrays.items()}
+        self._dtypes = {name: x._data.dtype for name, x in arrays.items()}
         if results is None:
             shapes = Shapes(symbol.entries, {n: x.shape for n, x in arrays.items()}, "bind", exact=True)
             dtypes = Types(symbol.entries, self._dtypes, what="bind")
@@ -155,6 +157,9 @@ class Executor:
         if self._monitor is not None:
             self._run_shown(training, recorded, *self._monitor)
             return
+        if any(x is not None and x.stype != "default" for x in (*self.arg_arrays, *self.grad_arrays)):
+            self._run_sparse(training, recorded)
+            return
         compiled = self._compiled(training, recorded)
         if not recorded and self._run_at_once(compiled):
             return
@@ -168,9 +173,15 @@ class Executor:
             heads: list[NDArray] = compiled.run(values)
         self._keep(heads, recorded, [leaf.node is None for leaf in compiled.trace.outputs[: len(heads)]])
 
+    def _run_sparse(self, training: bool, recorded: bool) -> None:
+        """Run operator by operator, as compiled graphs are dense."""
+        with autograd.record(training) if recorded else autograd.pause(training):
+            results = evaluate(self._symbol.entries, self._inputs(recorded))
+        self._keep(results, recorded, [node.is_variable for node, _ in self._symbol.entries])
+
     def _inputs(self, recorded: bool) -> dict[str, NDArray]:
         """The bound arrays as inputs of a run, by name; those whose gradients are wanted are variables of the tape."""
-        inputs = {n: NDArray(x.asnative()) for n, x in [*self.arg_dict.items(), *self.aux_dict.items()]}
+        inputs = {n: wrap(_buffer(x)) for n, x in [*self.arg_dict.items(), *self.aux_dict.items()]}
         self._marked = []
         for name, grad, req in zip(self._arg_names, self.grad_arrays, self._reqs, strict=True):
             if recorded and req != "null" and grad is not None:
@@ -181,8 +192,11 @@ class Executor:
     def _keep(self, heads: list[NDArray], recorded: bool, are_inputs: Sequence[bool]) -> None:
         """Show the results of a run as outputs; one that is an input is a copy, not the bound array itself."""
         self._heads = heads if recorded else []
-        for output, result, is_input in zip(self.outputs, heads, are_inputs, strict=True):
-            output._data = result.asnative().copy() if is_input else result.asnative()
+        for i, (result, is_input) in enumerate(zip(heads, are_inputs, strict=True)):
+            if result.stype != self.outputs[i].stype:
+                self.outputs[i] = wrap(_buffer(result))
+            else:
+                self.outputs[i]._data = _buffer(result).copy() if is_input else _buffer(result)
 
     def _run_shown(self, training: bool, recorded: bool, callback: Monitor, monitor_all: bool) -> None:
         """Run operator by operator, and show the results; a backward will show gradients."""
@@ -390,6 +404,10 @@ class _Shown:
         return None if isinstance(self._recorded, Operator) else self._recorded.inputs_of(output)
 
 
+def _buffer(x: NDArray) -> Any:
+    return x.asnative() if x.stype == "default" else x._data
+
+
 def _show_inputs(node: SymbolNode, values: Mapping[tuple[int, int], NDArray], callback: Monitor) -> None:
     """Show the inputs of an operator: variables by their names, and all by the operator's names of them."""
     assert node.op is not None
@@ -436,9 +454,7 @@ def simple_bind(
     """The executor of ``Symbol.simple_bind``; the arrays of a variable in a ``ctx_group`` are on the group's device."""
     device = check_device(ctx)
     names, states = _names(symbol)
-    for name, stype in (stype_dict or {}).items():
-        if stype != "default":
-            raise MXNetError(f"simple_bind: storage type {stype!r} of {name} is not supported; use 'default'")
+    stypes = {n.name: storage_type(n) for n in graph.variables(symbol.entries)} | dict(stype_dict or {})
     known_names = {*names, *states}
     # What is neither an argument nor a shape, as force_rebind=True, is ignored, as in MXNet.
     shapes = {n: shape for n, shape in shapes.items() if n in known_names or isinstance(shape, list | tuple)}
@@ -453,10 +469,12 @@ def simple_bind(
     def array(name: str, shared: Mapping[str, NDArray | None]) -> NDArray:
         shape: Any = found.get((variables[name], 0))
         dtype: Any = types.get((variables[name], 0))
-        old = shared.get(name)
-        if old is not None and old.shape == shape and np.dtype(old.dtype) == dtype:
+        old, stype = shared.get(name), stypes[name]
+        if old is not None and old.shape == shape and np.dtype(old.dtype) == dtype and old.stype == stype:
             return old
-        made: Any = np.zeros(shape, dtype)
+        made: Any = zeros(stype, shape, dtype)
+        if stype != "default":
+            return wrap(made)
         return at(_device(variables[name], device, groups or {}), NDArray(made))
 
     arguments = [array(n, {**(shared_buffer or {}), **known}) for n in names]

@@ -20,7 +20,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "hybridc"
 LAYERS: tuple[tuple[str, str], ...] = (
     (
         "ground",
-        "ground attribute context dtypes errors name options random registry",
+        "ground attribute context dtypes errors name options random registry sparse_storage",
     ),
     ("communication", "communication"),
     ("files of arrays", "array_files"),
@@ -50,6 +50,9 @@ LAYERS: tuple[tuple[str, str], ...] = (
 # By the reason: the modules that import others when a function is called, and which (a pattern may stand for several).
 # Each costs those a noticeable part of their time who do without it, or may be missing.
 LATE: dict[str, dict[str, str]] = {
+    "SciPy's sparse matrices take 100 ms, and few programs have sparse arrays": {
+        "hybridc.sparse_storage": "scipy.sparse",
+    },
     "the compiler: eager calls, and graphs that are on the disk, do without it; xDSL alone takes 100 ms": {
         "hybridc.compile.new_sizes": "hybridc.compile.* hybridc.ir.sized_module",
         "hybridc.compile.pipeline": "hybridc.ir.spec",

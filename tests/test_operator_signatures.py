@@ -16,10 +16,9 @@ GOLDEN = Path(__file__).parent / "golden" / "operator_signatures.json.gz"
 WANTED = json.loads(gzip.decompress(GOLDEN.read_bytes()))
 # Parameters that MXNet puts elsewhere: at the end, and by keyword in all programs.
 LAST = {"name", "attr", "out", "ctx", "**kwargs"}
-# Functions of sparse arrays, of graph neural networks and of backward passes, and helpers of MXNet's own indexing.
-ABSENT = ("contrib.backward_", "contrib.dgl_", "contrib.edge_id", "contrib.getnnz", "contrib.quantized_rnn")
-ABSENT += ("contrib.SparseEmbedding", "get_indexing_dispatch_code", "get_oshape_of_gather_nd_op", "imdecode")
-ABSENT += ("indexing_key_expand_implicit_axes",)
+# Functions of backward passes, and helpers of MXNet's own indexing.
+ABSENT = ("contrib.backward_", "contrib.quantized_rnn", "get_indexing_dispatch_code", "get_oshape_of_gather_nd_op")
+ABSENT += ("imdecode", "indexing_key_expand_implicit_axes")
 OTHER = {"nd.from_numpy": "the class of the result is always NDArray"}
 
 

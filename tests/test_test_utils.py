@@ -215,8 +215,27 @@ def test_random_arrays_are_numpys():
     assert tu.create_vector(3).asnumpy().tolist() == [0, 1, 2]
     assert tu.create_2d_tensor(2, 3).asnumpy().tolist() == [[0] * 3, [1] * 3]
     assert (tu.get_identity_mat_batch(3).asnumpy() == np.eye(3)).all()
-    with pytest.raises(UnsupportedError, match="does not have sparse storage"):
-        tu.rand_ndarray((2, 2), "csr")
+
+
+def test_random_sparse_arrays():
+    np.random.seed(5)
+    for stype in ("csr", "row_sparse"):
+        x, parts = tu.rand_sparse_ndarray((30, 20), stype, density=0.2)
+        assert (x.stype, x.shape, len(parts)) == (stype, (30, 20), 3 if stype == "csr" else 2)
+        x.check_format()
+        stored = len(x.data) / (600 if stype == "csr" else 30)
+        assert 0.1 < stored < 0.35
+        assert (tu.rand_ndarray((4, 3), stype, density=1, modifier_func=lambda v: v + 5).asnumpy() >= 5).all()
+        assert not tu.create_sparse_array_zd((4, 3), stype, density=0).asnumpy().any()
+    x, (_, rows) = tu.rand_sparse_ndarray((9, 2), "row_sparse", rsp_indices=[1, 7], data_init=2)
+    assert x.indices.asnumpy().tolist() == rows.tolist() == [1, 7]
+    assert (x.data.asnumpy() == 2).all()
+    ends = tu.rand_ndarray((5, 16), "csr", density=0.5, distribution="powerlaw").indptr.asnumpy()
+    counts = np.diff(ends)
+    assert counts[2] == 2 * counts[1]
+    assert counts[3] == 2 * counts[2]
+    with pytest.raises(AssertionError, match="unknown storage type 'crs'"):
+        tu.rand_ndarray((2, 2), "crs")
 
 
 def test_random_matrices():

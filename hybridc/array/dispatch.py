@@ -33,6 +33,7 @@ from hybridc.ground.hooks import HOOKS
 from hybridc.ground.locks import UPDATES
 from hybridc.ground.state import STATE
 from hybridc.ground.watches import written
+from hybridc.sparse_storage import SparseStorage
 
 if TYPE_CHECKING:
     from hybridc.dialects.operator import Operator
@@ -71,6 +72,8 @@ def _invoke_converted(op: Operator, inputs: Sequence[Any], out: Any) -> Any:
         if is_symbol(x):
             return x.trace.invoke(op, inputs, out)
     kinds = {type(x) for x in inputs if isinstance(x, NDArray)}
+    if any(isinstance(x, NDArray) and x.stype != "default" for x in inputs):
+        return HOOKS.invoke_sparse(op, inputs, out)
     if any(issubclass(kind, ndarray) for kind in kinds) and kinds - {NDArray, ndarray}:
         operands = [legacy(x) for x in inputs]
         target: Any = legacy(out) if out.__class__ is not list else [legacy(y) for y in out]
@@ -210,7 +213,8 @@ def finish(
     if result.__class__ is not tuple:
         if result.__class__ is list or op.results != 1:
             raise wrong_results(op, "eager", result)
-        y = kind(own(op, arrays, result))
+        data = own(op, arrays, result)
+        y = kind(data) if data.__class__ is np.ndarray else HOOKS.wrap_sparse(data)
         if STATE.recording:
             record_operator(op, inputs, arrays, [y])
         return y
@@ -245,6 +249,8 @@ def write_back(op: Operator, arrays: Sequence[Any], results: Sequence[Any]) -> N
 def own(op: Operator, arrays: Sequence[Any], result: Any) -> Any:
     """An array of its own: a view is for the compiler, never for a user who may change it in place."""
     if type(result) is not np.ndarray:
+        if isinstance(result, SparseStorage):
+            return result
         result = np.asarray(result)
     if isinstance(op, Elementwise) and result.dtype is not arrays[0].dtype:
         return result.astype(op.infer_type([a.dtype for a in arrays])[1][0], copy=False)

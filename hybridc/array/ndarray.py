@@ -12,11 +12,11 @@ from hybridc.context import CPU, Context, check_device, working_device
 from hybridc.dialects.array.shape import resolve_shape
 from hybridc.dtypes import STORED
 from hybridc.errors import ArgumentTypeError, AttributeValueError, CheckError, MXNetError, OneElementError
-from hybridc.ground.absent import warn_dense_gradient
 from hybridc.ground.events import RECORDER
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.state import STATE
 from hybridc.ground.watches import shared, written
+from hybridc.sparse_storage import zeros
 
 
 class NDArray(Fluent):
@@ -68,7 +68,7 @@ class NDArray(Fluent):
 
     @property
     def stype(self) -> str:
-        """The storage type: always ``'default'`` (dense)."""
+        """The storage type: ``'default'`` (dense), ``'csr'`` or ``'row_sparse'``."""
         return "default"
 
     @property
@@ -227,10 +227,8 @@ class NDArray(Fluent):
         return HOOKS.np().as_numpy(self)
 
     def tostype(self, stype: str) -> NDArray:
-        """This array; only ``'default'`` storage exists."""
-        if stype != "default":
-            raise MXNetError(f"storage type {stype!r} is not supported; only 'default' (dense) arrays exist")
-        return self
+        """The array in another storage type, ``'csr'`` or ``'row_sparse'``; itself for ``'default'``."""
+        return self if stype == "default" else HOOKS.cast_storage(self, stype)
 
     # --- autograd ------------------------------------------------------------------------------------------
 
@@ -258,15 +256,20 @@ class NDArray(Fluent):
     def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
         """Allocate a gradient buffer, so that ``backward`` computes this array's gradient.
 
-        It is dense: for another ``stype`` than ``'default'`` there is a warning.
+        It has the storage type ``stype``, by default that of the array.
         """
-        if stype not in (None, "default"):
-            if stype not in ("csr", "row_sparse"):
-                raise AttributeValueError(
-                    f"attach_grad: unknown storage type {stype!r}; there are 'default', 'csr' and 'row_sparse'"
-                )
-            warn_dense_gradient("attach_grad", f"attach_grad: a gradient of storage type {stype!r}")
-        HOOKS.autograd().mark_variables([self], [self._like(np.zeros_like(self._data))], grad_req)
+        stype = self.stype if stype is None else stype
+        if stype not in ("default", "csr", "row_sparse"):
+            raise AttributeValueError(
+                f"attach_grad: unknown storage type {stype!r}; there are 'default', 'csr' and 'row_sparse'"
+            )
+        HOOKS.autograd().mark_variables([self], [self._zeros(stype)], grad_req)
+
+    def _zeros(self, stype: str) -> NDArray:
+        """Zeros in the shape of this array, on its device, of a storage type."""
+        if stype == "default":
+            return self._like(np.zeros_like(self._data))
+        return HOOKS.wrap_sparse(zeros(stype, self.shape, self._data.dtype))
 
     def drop_grad(self) -> None:
         """Free the gradient buffer."""
@@ -430,12 +433,15 @@ def plain(x: Any) -> Any:
 def wrap(data: Any) -> NDArray:
     """The NDArray of a raw array, on the device where that is."""
     if type(data) is np.ndarray or not hasattr(data, "pointer"):
-        return NDArray(data)
+        return HOOKS.wrap_sparse(data) if hasattr(data, "stype") else NDArray(data)
     return HOOKS.on_device().DeviceNDArray(data)
 
 
 def assign(source: NDArray, target: NDArray) -> None:
     """Write the values of an array into another of its shape, on any device, unknown to autograd."""
+    if source.stype != "default" or target.stype != "default":
+        HOOKS.assign_sparse(source._data, target)
+        return
     np.copyto(target._data, source._data, casting="unsafe")
     written(target._data)
 

@@ -1426,7 +1426,7 @@ def cast_storage(
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
 ) -> _A:
-    """A copy of x in another storage: only ``'default'``, which is dense, exists"""
+    """A copy of x in another storage: sparse as ``'csr'`` or ``'row_sparse'``, or dense, ``'default'``"""
     ...
 
 def cbrt(
@@ -1715,6 +1715,32 @@ def dequantize(
     """The real numbers for which integers stand, ``data * max(|min_range|, |max_range|) / n``"""
     ...
 
+def dgl_adjacency(
+    data: _A,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The graph with 1, in float32, for each edge"""
+    ...
+
+def dgl_csr_neighbor_non_uniform_sample(*data: Any, num_args: Any = ..., num_hops: Any = ..., num_neighbor: Any = ..., max_num_vertices: Any = ..., out: Any = ..., name: Any = ...) -> Any:
+    """As ``dgl_csr_neighbor_uniform_sample``, with a chance of each vertex, the second input, to be chosen"""
+    ...
+
+def dgl_csr_neighbor_uniform_sample(*data: Any, num_args: Any = ..., num_hops: Any = ..., num_neighbor: Any = ..., max_num_vertices: Any = ..., out: Any = ..., name: Any = ...) -> Any:
+    """Samples of a graph around vertices: ``num_neighbor`` edges of each, and so on for ``num_hops``"""
+    ...
+
+def dgl_graph_compact(*data: Any, num_args: Any = ..., return_mapping: Any = ..., graph_sizes: Any = ..., out: Any = ..., name: Any = ...) -> Any:
+    """Sampled graphs without what is left of their rows and columns: inputs are graphs, then the vertices of each"""
+    ...
+
+def dgl_subgraph(*data: Any, num_args: Any = ..., return_mapping: Any = ..., out: Any = ..., name: Any = ...) -> Any:
+    """The parts of a graph with some of its vertices, for each of several arrays of them, and the edges between these"""
+    ...
+
 def diag(
     data: _A,
     k: int = 0,
@@ -1774,6 +1800,18 @@ def dot(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """The sum of products over the last axis of lhs and the first axis of rhs"""
+    ...
+
+def edge_id(
+    data: _A,
+    u: _A | None = None,
+    v: _A | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The number of the edge from each vertex of u to the one of v, -1 where there is none"""
     ...
 
 def elemwise_add(
@@ -2127,6 +2165,17 @@ def generalized_negative_binomial(
     attr: dict[str, str] | None = None,
 ) -> Any:
     """Counts with the mean mu and the variance mu + alpha mu^2"""
+    ...
+
+def getnnz(
+    data: _A,
+    axis: int | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The number of stored values of a csr matrix, or of those in each column"""
     ...
 
 def gradientmultiplier(
@@ -4294,6 +4343,20 @@ def round_ste(
     """The whole number nearest to x; the gradient passes straight through"""
     ...
 
+def rows_scatter(
+    data: _A,
+    indices: _A | None = None,
+    shape: int | Sequence[int] = ...,
+    axis: int = 0,
+    mode: Literal['clip', 'wrap', 'raise'] | str = 'clip',
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The gradient of a table of which rows were taken, as a row_sparse array; dense in a compiled graph"""
+    ...
+
 def rrelu(
     data: Fluent,
     lower_bound: float = 0.125,
@@ -4820,6 +4883,34 @@ def space_to_depth(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """Blocks of pixels become channels: ``(n, c, h b, w b)`` to ``(n, c b b, h, w)``."""
+    ...
+
+def sparse_adagrad_update(
+    weight: Fluent,
+    grad: Fluent | None = None,
+    history: Fluent | None = None,
+    lr: float = ...,
+    epsilon: float = 1e-07,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """weight - lr * g / sqrt(history + epsilon), where history += g**2 is updated in place"""
+    ...
+
+def sparse_retain(
+    data: _A,
+    indices: _A | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """Some rows of an array, by their numbers; the other rows are zero"""
     ...
 
 def sqrt(

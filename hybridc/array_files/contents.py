@@ -24,14 +24,15 @@ DENSE_LIMIT = 1 << 32
 class StoredArray:
     """An array of a file, or for one: what is known before its elements are read.
 
-    ``read`` gives the elements, in memory of their own or mapped from the file, while the file is open. In a list an
-    array has no ``name``.
+    ``read`` gives the elements, in memory of their own or mapped from the file, while the file is open: a NumPy array,
+    or a :class:`SparseStorage` where the storage type ``stype`` says so. In a list an array has no ``name``.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: DType
-    read: Callable[[], Array]
+    read: Callable[[], Any]
+    stype: str = "default"
 
     @property
     def nbytes(self) -> int:
@@ -57,7 +58,7 @@ class FileFormat:
 
     title: str
     dtypes: Collection[DType]
-    holds_lists: bool
+    holds_lists: bool  # and sparse arrays
     holds_metadata: bool
     scan: Callable[[BinaryIO, str], ArrayFile]
     write: Callable[[BinaryIO, ArrayFile], None]

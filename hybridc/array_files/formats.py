@@ -66,6 +66,10 @@ def write(fname: str | os.PathLike[str], contents: ArrayFile) -> None:
         what = repr(x.name) if contents.is_named else f"element {i}"
         if x.dtype not in written.dtypes:
             raise MXNetError(f"save: {what} has dtype {x.dtype}, which the format cannot hold; use .astype")
+        if x.stype != "default" and not written.holds_lists:
+            raise FileFormatError(
+                f"save: {what} is {x.stype}; {written.title} has dense arrays: use .tostype('default')"
+            )
         try:
             x.name.encode()
         except UnicodeEncodeError as error:

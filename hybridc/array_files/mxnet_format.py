@@ -19,13 +19,13 @@ from __future__ import annotations
 import functools
 import io
 import math
+from dataclasses import replace
 from struct import Struct
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from hybridc.array_files.contents import (
-    DENSE_LIMIT,
     MOST_DIMENSIONS,
     Array,
     ArrayFile,
@@ -41,6 +41,7 @@ from hybridc.dtypes import TYPES, DType
 from hybridc.errors import MXNetError
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.state import STATE
+from hybridc.sparse_storage import CsrStorage, RowSparseStorage, SparseStorage
 
 _TITLE = "MXNet's format"
 TYPE_FLAGS = {t.dtype: t.flag for t in TYPES.values() if t.flag is not None}
@@ -63,17 +64,27 @@ def write(file: BinaryIO, contents: ArrayFile) -> None:
     magic = _V3 if STATE.np_shape or not all(x.shape and math.prod(x.shape) for x in arrays) else _V2
     file.write(MARK + _U64.pack(0) + _U64.pack(len(arrays)))
     for x in arrays:
-        shape = _I32.pack(len(x.shape)) + Struct(f"<{len(x.shape)}q").pack(*x.shape)
-        file.write(_U32.pack(magic) + _I32.pack(0) + shape + _CPU + _I32.pack(TYPE_FLAGS[x.dtype]))
-        file.write(element_bytes(x.read()))
+        kind, values = STORAGE_TYPES.index(x.stype), x.read()
+        of_values = _shape_bytes(values.data.shape) if kind else b""
+        file.write(_U32.pack(magic) + _I32.pack(kind) + of_values + _shape_bytes(x.shape))
+        file.write(_CPU + _I32.pack(TYPE_FLAGS[x.dtype]))
+        indices = values.auxiliary if kind else ()
+        for part in indices:
+            file.write(_I32.pack(TYPE_FLAGS[part.dtype]) + _shape_bytes(part.shape))
+        for part in (values.data if kind else values, *indices):
+            file.write(element_bytes(part))
     names = [x.name.encode() for x in arrays] if contents.is_named else []
     file.write(_U64.pack(len(names)))
     for name in names:
         file.write(_U64.pack(len(name)) + name)
 
 
+def _shape_bytes(shape: tuple[int, ...]) -> bytes:
+    return _I32.pack(len(shape)) + Struct(f"<{len(shape)}q").pack(*shape)
+
+
 def scan(file: BinaryIO, where: str) -> ArrayFile:
-    """The arrays of a file, of any version; sparse ones become dense."""
+    """The arrays of a file, of any version."""
     return _FileReader(file, where).contents()
 
 
@@ -133,7 +144,7 @@ class _FileReader:
         if named not in (0, count):
             raise self.damaged(f"{named} names for {count} arrays")
         if named:
-            arrays = [StoredArray(self.name(i), x.shape, x.dtype, x.read) for i, x in enumerate(arrays)]
+            arrays = [replace(x, name=self.name(i)) for i, x in enumerate(arrays)]
         return ArrayFile(arrays, named > 0, {})
 
     def name(self, i: int) -> str:
@@ -151,7 +162,7 @@ class _FileReader:
         storage = self.number(_I32) if magic in (_V2, _V3) else 0
         if not 0 <= storage < len(STORAGE_TYPES):
             raise self.damaged(f"unknown storage type {storage}")
-        # COMPAT(mxnet): V3 is read without np_shape, too, and sparse arrays become dense.
+        # COMPAT(mxnet): V3 is read without np_shape, too.
         if storage:
             self.shape(magic)  # of the values, which MXNet sometimes writes before it knows it: the indices tell
         shape = self.shape(magic)
@@ -163,7 +174,7 @@ class _FileReader:
         for part, dtype in parts:
             self.skip(math.prod(part) * dtype.itemsize)
         read = functools.partial(self.read, what, start, parts, storage, shape)
-        return StoredArray("", shape, parts[0][1], read)
+        return StoredArray("", shape, parts[0][1], read, STORAGE_TYPES[storage])
 
     def parts(self, storage: int, shape: tuple[int, ...]) -> _Parts:
         """Shape and dtype of the elements of an array; of a sparse one the values, then the indices."""
@@ -194,12 +205,12 @@ class _FileReader:
             raise self.damaged(f"unknown type flag {flag}")
         return _TYPES[flag]
 
-    def read(self, what: str, start: int, parts: _Parts, storage: int, shape: tuple[int, ...]) -> Array:
+    def read(self, what: str, start: int, parts: _Parts, storage: int, shape: tuple[int, ...]) -> Any:
         """The elements of an array, which begin at this byte."""
         self.what = what
         self.at = self.file.seek(start)
         values, *indices = [self.elements(*part) for part in parts]
-        return self.dense(storage, shape, values, indices) if storage else values
+        return self.sparse(storage, shape, values, indices) if storage else values
 
     def elements(self, shape: tuple[int, ...], dtype: DType) -> Array:
         try:
@@ -209,27 +220,23 @@ class _FileReader:
         self.at += values.nbytes
         return values
 
-    def dense(self, storage: int, shape: tuple[int, ...], values: Array, indices: list[Array]) -> Array:
-        """The array of which these are the values of a sparse one."""
-        kind = STORAGE_TYPES[storage]
-        if math.prod(shape) * values.itemsize > DENSE_LIMIT:
-            raise self.damaged(f"a {kind} array of shape {shape} is too large to be made dense")
+    def sparse(self, storage: int, shape: tuple[int, ...], values: Array, indices: list[Array]) -> SparseStorage:
+        """The sparse array of these values."""
+        if any(x.dtype.kind not in "iu" for x in indices):
+            raise self.damaged("its indices are no integers")
+        places = [x.astype(np.int64, copy=False) for x in indices]
+        made = RowSparseStorage(shape, values, *places) if storage == _ROW_SPARSE else _csr(shape, values, *places)
         try:
-            dense = np.zeros(shape, values.dtype)
-            if any(x.dtype.kind not in "iu" or (x.size and x.min() < 0) for x in indices):
-                raise IndexError("an index is negative or not an integer")
-            dense[tuple(indices) if storage == _ROW_SPARSE else _csr_places(*indices)] = values
-        except (IndexError, ValueError, MemoryError) as error:
-            raise self.damaged(f"its indices do not fit the shape {shape}: {error}") from error
-        return dense
+            if made.stype == "csr" and len(shape) != 2:
+                raise MXNetError(f"a csr array has shape {shape}")
+            made.check(False)
+        except MXNetError as error:
+            raise self.damaged(str(error)) from error
+        return made
 
 
-def _csr_places(starts: Array, columns: Array) -> tuple[Array, Array]:
-    """Row and column of each value, from where each row starts among the columns."""
-    counts = np.diff(starts.astype(np.int64))
-    if starts.size == 0 or starts[0] != 0 or counts.sum() != columns.size:
-        raise ValueError(f"the rows end at {starts[-1:]}, but there are {columns.size} values")
-    return np.repeat(np.arange(counts.size), counts), columns
+def _csr(shape: tuple[int, ...], values: Array, ends: Array, columns: Array) -> CsrStorage:
+    return CsrStorage(shape, values, columns, ends)
 
 
 FORMAT = FileFormat(_TITLE, TYPE_FLAGS.keys(), True, False, scan, write)

@@ -12,6 +12,7 @@ from hybridc.dialects.error_context import defined, pair
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import CustomOpError
 from hybridc.ground.nesting import as_list
+from hybridc.sparse_storage import SparseStorage
 
 if TYPE_CHECKING:
     from hybridc.dialects.operator import Operator
@@ -52,7 +53,8 @@ def evaluated(op: Operator, arrays: Sequence[Any]) -> Any:
         if found.shape == shape and (dtype is None or found.dtype == dtype):
             return found if found.flags.writeable else found.copy()
     results = matching(op, "eager", found, wanted)
-    own = [r if r.flags.writeable else r.copy() for r in map(np.asarray, results)]
+    dense = [r if isinstance(r, SparseStorage) else np.asarray(r) for r in results]
+    own = [r if isinstance(r, SparseStorage) or r.flags.writeable else r.copy() for r in dense]
     return own[0] if op.results == 1 else tuple(own)
 
 
@@ -131,7 +133,7 @@ def wrong_results(op: Operator, method: str, given: Any, which: str = "") -> Cus
 
 
 def _is_array(value: Any) -> bool:
-    return isinstance(value, np.ndarray | np.generic)
+    return isinstance(value, np.ndarray | np.generic | SparseStorage)
 
 
 def _described(value: Any) -> str:
@@ -156,4 +158,4 @@ def _rule(op: Operator, what: str) -> str:
 
 def lasting(array: Any) -> Any:
     """An array that the user may keep: a copy of a view, as a compiled graph reuses its memory."""
-    return array if array.base is None else array.copy()
+    return array if getattr(array, "base", None) is None else array.copy()

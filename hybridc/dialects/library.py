@@ -52,6 +52,8 @@ operator_registry.LATE_MODULES += [
     "hybridc.dialects.updates.adamw_updates",
     "hybridc.dialects.updates.layerwise_updates",
     "hybridc.dialects.linalg.linalg_ops",
+    "hybridc.dialects.sparse.sparse_ops",
+    "hybridc.dialects.sparse.graph_ops",
     "hybridc.dialects.linalg.linalg_triangles",
     "hybridc.dialects.linalg.linalg_factors",
     "hybridc.dialects.linalg.linalg_spectra",

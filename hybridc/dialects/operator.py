@@ -27,12 +27,14 @@ from hybridc.dialects.numpy_rules import PROMOTES, NumpyRule
 from hybridc.dialects.operator_attribute import REQUIRED, Attribute, Axis, DType, Shape, attribute, from_annotation
 from hybridc.dialects.operator_registry import called_later, recorded, unrecorded
 from hybridc.dialects.scalar import NUMPY, Scalar, depends_on_all, numpy_step, record, replay
+from hybridc.dialects.sparse.sparse_elements import at_common_places, result_stype
 from hybridc.dtypes import COMPUTED, is_float
 from hybridc.errors import AttributeValueError, CustomOpError, DTypeError, MXNetError, UnsupportedError
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.location import user_location
 from hybridc.ground.nesting import as_list
 from hybridc.ground.sizes import Place
+from hybridc.sparse_storage import converted, stype_of, zeros
 
 __all__ = [
     "Composite",
@@ -394,6 +396,19 @@ class Operator(Interchange, metaclass=OperatorType):
             return np.asarray(results).astype(wanted[0], copy=False)
         return tuple(np.asarray(y).astype(d, copy=False) for y, d in zip(results, wanted, strict=True))
 
+    @unrecorded
+    def infer_storage_type(self, inputs: Sequence[Any]) -> Sequence[str] | None:
+        """The storage types of the results of these buffers, of which one or more are sparse; numbers have no axis.
+
+        None: the operator computes on dense arrays alone, and gets such.
+        """
+        return None
+
+    @called_later
+    def eager_sparse(self, *arrays: Any) -> Any:
+        """As :meth:`evaluate`, with buffers of the storage types that :meth:`infer_storage_type` takes and gives."""
+        raise MXNetError(f"{self.title()} has no implementation for sparse arrays")
+
     @called_later
     def eager_out(self, outs: Sequence[Array], *arrays: Any) -> None:
         """As :meth:`evaluate`, into the given arrays; override if NumPy can write there directly."""
@@ -538,6 +553,8 @@ class Elementwise(Operator):
 
     INPLACE = ((0, 0), (1, 0), (2, 0))
     BROADCASTS: ClassVar[bool] = True
+    ABSORBING: ClassVar[tuple[int, ...]] = ()  # the inputs whose zeros make the result zero, whatever the others are
+    TAKES_BOTH: ClassVar[bool] = False  # sparse and dense arrays together, without a warning; the result is dense
     CONVERTS = True  # booleans and widened integers are cast to the inputs' dtype
     _whole: bool | None = None  # whether the body depends on all inputs; cached
     _powers: tuple[list[Scalar], Any] | None = (
@@ -573,6 +590,23 @@ class Elementwise(Operator):
         if not self._whole:  # the result may be an input, a constant, or not broadcast
             return np.broadcast_to(result, np.broadcast_shapes(*[a.shape for a in arrays])).astype(dtype)
         return result if result.dtype is dtype else result.astype(dtype)
+
+    @unrecorded
+    def infer_storage_type(self, inputs: Sequence[Any]) -> Sequence[str] | None:
+        """Sparse if the function of zeros is zero, or where an ``ABSORBING`` input is sparse."""
+        found = result_stype(inputs, self.ABSORBING, self.evaluate)
+        if found is None and self.TAKES_BOTH and any(stype_of(x) == "default" and x.ndim for x in inputs):
+            found = "default"  # sums with dense arrays are dense
+        return None if found is None else (found,)
+
+    def eager_sparse(self, *arrays: Any) -> Any:
+        if self.infer_storage_type(arrays) == ("default",):
+            return self.evaluate(*(converted(x, "default") for x in arrays))
+        values, made = at_common_places(arrays, self.ABSORBING)
+        dtype = self.infer_type([a.dtype for a in arrays])[1][0]
+        found = made(np.asarray(self.evaluate(*values)).astype(dtype, copy=False))
+        is_constant = not isinstance(record(self, len(arrays))[2], Scalar)  # 0 everywhere, so no values are stored
+        return zeros(found.stype, found.shape, dtype) if is_constant else found
 
 
 class AxisRules(Operator):

@@ -233,8 +233,24 @@ class StatefulBackward(Opaque):
         """Gradients have the dtypes of their inputs."""
         return dtypes, self._wanted(self.dtypes)
 
+    def infer_storage_type(self, inputs: Sequence[Any]) -> Sequence[str] | None:
+        """Any: what the operator's own backward gives."""
+        return ["default"] * self.num_outputs()
+
+    def eager_sparse(self, *arrays: Any) -> Any:
+        """The gradients, by the operator's own backward, which takes sparse arrays."""
+        grads = [g for g in self._run(arrays) if g is not None]
+        return grads[0] if len(grads) == 1 else tuple(grads)
+
     def eager(self, *arrays: Any) -> Any:
         """The gradients, by the operator's own backward."""
+        shapes, dtypes = as_list(self.shapes), as_list(self.dtypes)
+        wanted = [(s, d) if n else None for s, d, n in zip(shapes, dtypes, as_list(self.needed), strict=True)]
+        grads = checked.gradients(self.forward_op, self._run(arrays), wanted)
+        return grads[0] if len(grads) == 1 else tuple(grads)
+
+    def _run(self, arrays: Sequence[Any]) -> Sequence[Any]:
+        """What the operator's own backward returns."""
         op, needed, read = self.forward_op, self.needed, self.read
         assert isinstance(needed, tuple)
         assert isinstance(read, tuple)
@@ -243,10 +259,7 @@ class StatefulBackward(Opaque):
         for i, array in zip(as_list(read), arrays, strict=False):
             there[i] = array
         groups = there[:visible], there[visible : visible + count], there[visible + count :]
-        shapes, dtypes = as_list(self.shapes), as_list(self.dtypes)
-        wanted = [(s, d) if n else None for s, d, n in zip(shapes, dtypes, as_list(needed), strict=True)]
-        grads = checked.gradients(op, op.backward(arrays[-1][0], as_list(needed), *groups), wanted)
-        return grads[0] if len(grads) == 1 else tuple(grads)
+        return op.backward(arrays[-1][0], as_list(needed), *groups)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         """Raises: a backward on arrays has no gradient rule."""

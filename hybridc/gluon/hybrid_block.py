@@ -38,6 +38,7 @@ from hybridc.gluon.hybridize.flags import backends_of, check_flags
 from hybridc.gluon.hybridize.monitored_graph import MonitoredGraph
 from hybridc.gluon.hybridize.parameter_shapes import infer_parameter_shapes, infer_parameter_types
 from hybridc.gluon.hybridize.report import Report
+from hybridc.gluon.hybridize.sparse_graph import SparseGraph
 from hybridc.gluon.naming import BlockScope
 from hybridc.gluon.parameter import Parameter, ParameterDict
 from hybridc.gluon.summary import summary
@@ -534,7 +535,9 @@ class HybridBlock(Block):
         if any(p.is_deferred for p in params.values()):
             self._finish_deferred(params, args)
         if self._op_hook is None:
-            graph = CachedGraph(self, self._backends, self._is_static, self._is_background)
+            is_dense = all(p.stype == p.grad_stype == "default" for p in params.values())
+            kind = CachedGraph if is_dense else SparseGraph
+            graph = kind(self, self._backends, self._is_static, self._is_background)
         else:
             graph = MonitoredGraph(self, *self._op_hook)
         return self._keep_graph(graph)

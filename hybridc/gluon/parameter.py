@@ -10,16 +10,15 @@ import numpy as np
 
 from hybridc import autograd, initializer, nd, random
 from hybridc.array.dispatch import placed
-from hybridc.array.ndarray import NDArray, check_unrecorded
+from hybridc.array.ndarray import NDArray, check_unrecorded, values_of
 from hybridc.array.numpy_array import as_default
 from hybridc.array_files.name_maps import NameMap, NameMismatch, renamed
 from hybridc.context import CPU, Context, check_device, current_context
 from hybridc.errors import AttributeValueError, CheckError, DeferredInitializationError, UnsupportedError
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.utils import brief, indent, shape_is_known
-from hybridc.ground.absent import warn_dense_gradient
+from hybridc.ground.hooks import HOOKS
 from hybridc.ground.state import STATE
-from hybridc.ground.watches import written
 from hybridc.nd import storage
 from hybridc.symbol.variables import parameter_variable
 from hybridc.trace.traced import Symbol
@@ -59,11 +58,6 @@ class Parameter:
         for kind, value in (("stype", stype), ("grad_stype", grad_stype)):
             if value not in _STYPES:
                 raise CheckError(f"Parameter '{name}': {kind} must be one of {_STYPES}, got {value!r}")
-            # COMPAT(mxnet): sparse parameters are refused at once; a sparse gradient is computed densely.
-            if kind == "stype" and value != "default":
-                raise UnsupportedError(f"Parameter '{name}': stype {value!r} is not supported; use 'default'")
-            if value != "default":
-                warn_dense_gradient("grad_stype", f"Parameter '{name}': a gradient of storage type {value!r}")
         # Its arrays and gradients on the devices of _ctx_list, in that order.
         self._data: list[NDArray] | None = None
         self._grad: list[NDArray] | None = None
@@ -114,6 +108,16 @@ class Parameter:
             self._data = [x.detach() for x in self._data]
         else:
             self._init_grad(self._data)
+
+    @property
+    def stype(self) -> str:
+        """The storage type of the array: 'default', or 'row_sparse', of which optimizers update some rows."""
+        return self._stype
+
+    @property
+    def grad_stype(self) -> str:
+        """The storage type of the gradient."""
+        return self._grad_stype
 
     @property
     def dtype(self) -> Any:
@@ -207,18 +211,17 @@ class Parameter:
         return self._grad
 
     def row_sparse_data(self, row_id: NDArray) -> NDArray:
-        """Not possible: there are no sparse parameters; :meth:`data` has all rows."""
-        raise self._not_sparse("row_sparse_data")
+        """The rows of a ``row_sparse`` parameter that ``row_id`` names, as a row_sparse array, on its device."""
+        return self.list_row_sparse_data(row_id)[self._place(row_id.context) if len(self._ctx_list) > 1 else 0]
 
     def list_row_sparse_data(self, row_id: NDArray) -> list[NDArray]:
-        """Not possible: there are no sparse parameters; :meth:`list_data` has all rows."""
-        raise self._not_sparse("list_row_sparse_data")
-
-    def _not_sparse(self, name: str) -> Exception:
-        return RuntimeError(
-            f"Cannot return a copy of Parameter {self.name} via {name}() because its storage type is {self._stype}. "
-            f"Please use {'list_data' if name.startswith('list') else 'data'}() instead."
-        )
+        """As :meth:`row_sparse_data`, on all devices, in the order of :meth:`list_ctx`."""
+        # COMPAT(mxnet): there a trainer must have the parameter, and data() of a row_sparse one is an error.
+        if self._stype != "row_sparse":
+            raise RuntimeError(
+                f"Parameter '{self.name}' has storage type {self._stype}, so it has no row_sparse data; use data()"
+            )
+        return [HOOKS.function("sparse_retain")(x, row_id) for x in self._initialized()]
 
     @property
     def is_deferred(self) -> bool:
@@ -244,8 +247,7 @@ class Parameter:
         if self._data is not None:
             check_unrecorded(*self._data)
             for x in self._data:
-                np.copyto(x._data, array._data, casting="unsafe")
-                written(x._data)
+                array.copyto(x)
             self._tell_trainer()
             return
         if not self._deferred_init:
@@ -255,8 +257,7 @@ class Parameter:
     def zero_grad(self) -> None:
         """Set the gradient to 0, if there is one."""
         for grad in self._grad or ():
-            grad._data.fill(0)
-            written(grad._data)
+            grad[:] = 0
 
     def var(self) -> Any:
         """The Symbol that stands for this parameter: in the graph being traced, or else a variable of its name."""
@@ -362,8 +363,9 @@ class Parameter:
     def _init_impl(self, data: NDArray, devices: Sequence[Context]) -> None:
         ATTRIBUTE_EPOCH.value += 1
         self._ctx_list = [CPU if device == CPU else device for device in devices]
-        values = data.asnumpy()
-        arrays = [placed(NDArray(np.array(values, dtype=self.dtype, order="C")), device) for device in self._ctx_list]
+        values = data.asnumpy() if data.stype != "default" else values_of(data)
+        made = [placed(NDArray(np.array(values, dtype=self.dtype, order="C")), device) for device in self._ctx_list]
+        arrays = [x.tostype(self._stype) for x in made]
         if self._on_arrays is not None:
             function, self._on_arrays = self._on_arrays, None
             function(arrays)
@@ -380,7 +382,7 @@ class Parameter:
         if self.grad_req == "null":
             self._grad = None
             return
-        self._grad = [x._like(np.zeros_like(x._data)) for x in data]
+        self._grad = [x._zeros(self._grad_stype) for x in data]
         autograd.mark_variables(data, self._grad, self.grad_req)
 
     def reset_ctx(self, ctx: Any) -> None:
@@ -438,7 +440,9 @@ class Parameter:
             )
 
     def reduce(self) -> NDArray:
-        """The mean of the values on all devices, on ``cpu(0)``."""
+        """The mean of the values on all devices, on ``cpu(0)``; of a sparse parameter those of the first."""
+        if self._stype != "default":
+            return self._initialized()[0].copy()
         first, *others = [x.asnumpy() for x in self._initialized()]
         # COMPAT(mxnet): copies that are equal give themselves, also where a sum of them would be rounded.
         if all(np.array_equal(first, x) for x in others):
@@ -474,6 +478,8 @@ def _devices(ctx: Any, name: str) -> list[Context]:
 
 def _as_dtype(array: NDArray, dtype: Any) -> NDArray:
     """The values in another dtype, where they were."""
+    if array.stype != "default":
+        return array.astype(dtype)
     return NDArray(array.asnumpy().astype(dtype)).as_in_context(array.context)
 
 

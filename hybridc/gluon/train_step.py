@@ -69,6 +69,12 @@ class TrainStep:
         if shard_optimizer and (keep_grads or sync_every > 1):
             other = "keep_grads" if keep_grads else "sync_every"
             raise MXNetError(f"TrainStep: shard_optimizer=True, where no rank has whole gradients, excludes {other}")
+        sparse = [p.name for p in trainer.parameters if not p.stype == p.grad_stype == "default"]
+        if sparse:
+            raise UnsupportedError(
+                f"TrainStep: {sparse[0]} or its gradient is sparse, and compiled steps are dense; use autograd.record, "
+                "backward and trainer.step, or leave sparse_grad=True out"
+            )
         settings = StepSettings(keep_grads, ignore_stale_grad, clip_global_norm, accumulate, sync_every)
         self._block = _Step(net, loss, trainer, settings, shard_optimizer)
         self._calls = 0

@@ -1,31 +1,20 @@
-"""Errors for MXNet names that are missing here: what they are in MXNet, what to use instead, or similar names.
-
-And warnings where sparse storage is asked for, and dense arrays give the same numbers.
-"""
+"""Errors for MXNet names that are missing here: what they are in MXNet, what to use instead, or similar names."""
 
 from __future__ import annotations
 
 import difflib
 import re
-import warnings
 from collections.abc import Iterable
 
 from hybridc.errors import AbsentError
-from hybridc.ground.location import user_location
-
-# The kinds of requests for sparse storage that were warned of: once each.
-_WARNED: set[str] = set()
 
 # What hybridc lacks of MXNet: a pattern of names, what they are, and the way out.
 _FAMILIES = [
-    (r"sparse|csr_matrix|row_sparse_array|list_row_sparse_data|row_sparse_data",
-     "sparse storage", "; use dense arrays"),
     (r"numpy_op_fallback", "operators of mx.np that call NumPy", "; mx.np has functions of their names"),
     (r"th|torch", "functions of Torch for Lua", "; mx.nd.from_dlpack takes tensors of PyTorch"),
     (r"tvmop|api", "MXNet's second interface to C", "; its functions are those of mx.nd"),
     (r"notebook", "charts of training in notebooks", "; mx.callback has what is called after each batch and epoch"),
     (r"quantized_rnn", "this quantized operator", "; RNN on real numbers is here"),
-    (r"getnnz|edge_id|dgl_\w+|SparseEmbedding", "sparse storage", "; use dense arrays, and Embedding"),
     (r"imdecode|imresize", "this operator", "; mx.image has functions of this name"),
 ]  # fmt: skip
 
@@ -35,8 +24,6 @@ _INTERNAL = ("_CachedOp", "_CustomFunction", "_NDArray", "_Native", "_NoGradient
 _HANDLES = ("_imperative_invoke", "_set_ndarray_class", "_set_np_ndarray_class")
 _OF_BACKWARD = ("_split_v2_backward", "_backward_", "_contrib_backward_")
 _LACKING = {
-    "sparse": (("_sparse_", "_contrib_getnnz", "_contrib_edge_id", "_contrib_dgl_"),
-               "works on sparse arrays, and those of hybridc are dense"),
     "mkldnn": (("_sg_mkldnn_", "_contrib_quantized_rnn"), "was made for MKL-DNN"),
     "arrays": (("_cv", "_npi_cv", "_imdecode", "_onehot_encode", "_set_value"), "is a function of arrays"),
     "running": ((*_INTERNAL, *_HANDLES, *_OF_BACKWARD), "exists in a running MXNet only"),
@@ -61,22 +48,6 @@ def absent(
     if name.startswith("__"):
         return AttributeError(text)
     return AbsentError(text if name.startswith("_") else text + _explanation(name, known, family))
-
-
-def warn_dense(kind: str, request: str, cost: str) -> None:
-    """Warn at the user's line, once for each kind, that a dense array takes the place of a sparse one."""
-    if kind in _WARNED:
-        return
-    _WARNED.add(kind)
-    where = user_location()
-    text = f"{request}: this version of hybridc does not have sparse storage, and uses a dense array: {cost}"
-    warnings.warn_explicit(text, UserWarning, where.file, where.line)
-
-
-def warn_dense_gradient(kind: str, request: str) -> None:
-    """As :func:`warn_dense`, of a gradient that only some rows have."""
-    cost = "it takes the memory of the whole array, and each step updates all rows, as with lazy_update=False"
-    warn_dense(kind, request, cost)
 
 
 def _explanation(name: str, known: Iterable[str], family: tuple[str, str] | None) -> str:

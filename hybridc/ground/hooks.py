@@ -35,6 +35,16 @@ class Hooks:
     graph_shapes: Callable[..., Any]
     #: ``compile(trace)`` is the compiled graph of a trace.
     compile: Callable[[Any], Callable[..., Any]]
+    #: As ``invoke``, where some of the inputs are sparse arrays.
+    invoke_sparse: Callable[..., Any]
+    #: The array of a sparse storage.
+    wrap_sparse: Callable[[Any], Any]
+    #: ``assign_sparse(buffer, array)`` gives an array the values of a buffer, where one of them is sparse.
+    assign_sparse: Callable[[Any, Any], None]
+    #: ``assign_gradient(leaf, gradient)`` puts a gradient into its buffer, where one of them is sparse.
+    assign_gradient: Callable[[Any, Any], None]
+    #: ``cast_storage(x, stype)`` is an array in another storage type.
+    cast_storage: Callable[[Any, str], Any]
     #: The module of arrays on GPUs, :mod:`hybridc.nd.on_device`.
     on_device: Callable[[], Any]
     #: The module of NumPy's functions, :mod:`hybridc.np`.

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from hybridc.array.ndarray import NDArray, constant_values
+from hybridc.array.ndarray import NDArray, constant_values, wrap
 from hybridc.errors import ArgumentTypeError, CheckError, MXNetError, UnsupportedError
 from hybridc.ground.limits import thread_pool
 from hybridc.nd.creation import array
@@ -434,7 +434,14 @@ class NDArrayIter(DataIter):
 
     def _gathered(self, arrays: list[tuple[str, NDArray]]) -> list[NDArray]:
         rows = self._rows()
-        return [NDArray(np.take(constant_values(x, "NDArrayIter"), rows, axis=self._axis)) for _, x in arrays]
+        return [self._taken(x, rows) for _, x in arrays]
+
+    def _taken(self, x: NDArray, rows: Array) -> NDArray:
+        """Some samples of an array; of a csr matrix these are rows."""
+        if x.stype == "csr":
+            buffer: Any = x._data
+            return wrap(buffer.take_rows(rows))
+        return NDArray(np.take(constant_values(x, "NDArrayIter"), rows, axis=self._axis))
 
     def getdata(self) -> list[NDArray]:
         """The data of this batch."""

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hybridc.array.ndarray import NDArray
+from hybridc.array.ndarray import NDArray, wrap
 from hybridc.communication.data_parts import adjacent_part
 from hybridc.errors import AttributeValueError, MXNetError, ShapeError
 from hybridc.io.data_iter import DataBatch, DataDesc, DataIter
+from hybridc.sparse_storage import CsrStorage
 
 Array = npt.NDArray[Any]
 
@@ -86,7 +87,13 @@ class _RowIter(MXDataIter):
     POSITION = ("_at", "_rows")
 
     def __init__(
-        self, data: Array, label: Array, batch_size: int, round_batch: bool, data_name: str, label_name: str
+        self,
+        data: Array | CsrStorage,
+        label: Array,
+        batch_size: int,
+        round_batch: bool,
+        data_name: str,
+        label_name: str,
     ) -> None:
         super().__init__(batch_size)
         if batch_size < 1 or not len(data):
@@ -115,7 +122,8 @@ class _RowIter(MXDataIter):
         rows = rows % count if self._round else np.where(rows < count, rows, self._rows)
         self._rows = rows
         self._at += self.batch_size
-        arrays = [NDArray(self._data[rows])], [NDArray(self._label[rows])]
+        data = self._data.take_rows(rows) if isinstance(self._data, CsrStorage) else self._data[rows]
+        arrays = [wrap(data)], [NDArray(self._label[rows])]
         return DataBatch(*arrays, pad=pad, index=rows.astype(np.uint64))
 
 
@@ -174,7 +182,7 @@ class CSVIter(_RowIter):
 class LibSVMIter(_RowIter):
     """Batches of the rows of a text of LibSVM: ``label index:value index:value …``, indices from 0.
 
-    The arrays are dense: this version of hybridc does not have sparse storage.
+    The data are csr matrices.
 
     Parameters
     ----------
@@ -206,7 +214,6 @@ class LibSVMIter(_RowIter):
         tail: str = "pad",
         **others: Any,
     ) -> None:
-        # COMPAT(mxnet): dense arrays instead of CSR ones.
         _check_options("LibSVMIter", others)
         if dtype not in (None, "None", "float32", np.float32):
             raise AttributeValueError(f"LibSVMIter: dtype must be float32, got {dtype!r}")
@@ -214,11 +221,11 @@ class LibSVMIter(_RowIter):
             raise AttributeValueError("LibSVMIter: round_batch must be True")
         label, data = _sparse_table(data_libsvm, data_shape)
         if label_libsvm not in ("NULL", "", None):
-            _, label = _sparse_table(label_libsvm, label_shape)
+            label = _sparse_table(label_libsvm, label_shape)[1].dense()
         if len(label) != len(data):
             raise ShapeError(f"LibSVMIter: there are {len(data)} rows of data, but {len(label)} of labels")
         part = adjacent_part("LibSVMIter", len(data), num_parts, part_index, tail)
-        super().__init__(data[part], label[part], batch_size, True, data_name, label_name)
+        super().__init__(data.take_rows(part), label[part], batch_size, True, data_name, label_name)
 
 
 class MNISTIter(MXDataIter):
@@ -343,33 +350,40 @@ def _table(path: str, shape: Sequence[int], kind: np.dtype[Any]) -> Array:
     return np.concatenate(parts).reshape(-1, *shape)
 
 
-def _sparse_table(path: str, shape: Sequence[int]) -> tuple[Array, Array]:
-    """The labels and the dense rows of a text of LibSVM."""
+def _sparse_table(path: str, shape: Sequence[int]) -> tuple[Array, CsrStorage]:
+    """The labels and the rows of a text of LibSVM; of values at one place the last counts."""
     if len(shape) != 1:
         raise ShapeError(f"LibSVMIter: a shape has one dimension, got {tuple(shape)}")
     labels: list[float] = []
-    rows: list[Array] = []
+    data: list[float] = []
+    indices: list[int] = []
+    ends = [0]
     for file in _files(path):
         text: str = _read(file, Path.read_text)
         for number, line in enumerate(text.splitlines(), 1):
             words = line.partition("#")[0].split()
             if not words:
                 continue
-            row = np.zeros(shape[0], np.float32)
+            row: dict[int, float] = {}
             try:
                 labels.append(float(words[0]))
                 for word in words[1:]:
                     index, _, value = word.partition(":")
-                    row[int(index)] = float(value or 1)
+                    row[range(shape[0])[int(index)]] = float(value or 1)
             except (ValueError, IndexError) as error:
                 raise MXNetError(
                     f"{file}, line {number}: expected a label and pairs index:value with indices below {shape[0]}, "
                     f"got {line!r}: {error}"
                 ) from error
-            rows.append(row)
-    if not rows:
+            columns = sorted(row)
+            indices += columns
+            data += [row[column] for column in columns]
+            ends.append(len(indices))
+    if not labels:
         raise MXNetError(f"{path} has no rows")
-    return np.array(labels, np.float32), np.stack(rows)
+    places = np.array(indices, np.int64), np.array(ends, np.int64)
+    rows = CsrStorage((len(labels), shape[0]), np.array(data, np.float32), *places)
+    return np.array(labels, np.float32), rows
 
 
 def _idx(path: str, ndim: int) -> Array:

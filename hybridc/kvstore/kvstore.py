@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
+from hybridc import nd
 from hybridc import optimizer as opt
 from hybridc.array.ndarray import NDArray, assign, values_of
 from hybridc.communication.compression import ErrorFeedback, Residuals, Rounding, compression_of
@@ -98,11 +99,16 @@ class KVStore(KVStoreBase):
                 assign(total, x)
 
     def pull(self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True) -> None:
-        """Copy the value of a key into each array of ``out``, in their dtypes."""
+        """Copy the value of a key into each array of ``out``, in their dtypes.
+
+        Sparse values are left out unless ``ignore_sparse=False``: see :meth:`row_sparse_pull`.
+        """
         if out is None:
             raise CheckError("pull: out is missing; give the array, or the list of arrays, that the value goes into")
         for each, arrays in self._pairs("pull", key, out):
             stored = self._value("pull", each)
+            if ignore_sparse and stored.stype != "default":
+                continue
             for array in arrays:
                 self._check_shape("pull", each, stored, array)
                 assign(stored, array)
@@ -115,13 +121,27 @@ class KVStore(KVStoreBase):
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
         """:meth:`init`, then :meth:`pull` into ``out``."""
         self.init(key, value)
-        self.pull(key, out, priority)
+        self.pull(key, out, priority, ignore_sparse=False)
 
-    def row_sparse_pull(self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None) -> NoReturn:
-        """Raises: there are no row-sparse arrays."""
-        raise UnsupportedError(
-            "row_sparse_pull: this version of hybridc does not have sparse storage; use pull, which copies all rows"
-        )
+    def row_sparse_pull(self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None) -> None:
+        """Copy rows of the value of a key, which is row_sparse, into row_sparse arrays.
+
+        ``row_ids`` are the numbers of the rows, for all arrays of a key, or for each a list of them.
+        """
+        if out is None or row_ids is None:
+            raise CheckError("row_sparse_pull: out and row_ids are needed: arrays, and the numbers of their rows")
+        pairs = list(self._pairs("row_sparse_pull", key, out))
+        ids: list[Any] = [row_ids] if isinstance(row_ids, NDArray) else list(row_ids)
+        ids = ids * sum(len(arrays) for _, arrays in pairs) if len(ids) == 1 else ids
+        targets = [(each, array) for each, arrays in pairs for array in arrays]
+        if len(ids) != len(targets):
+            raise CheckError(f"row_sparse_pull: {len(targets)} arrays, but {len(ids)} lists of rows")
+        for (each, array), rows in zip(targets, ids, strict=True):
+            stored = self._value("row_sparse_pull", each)
+            self._check_shape("row_sparse_pull", each, stored, array)
+            if stored.stype != "row_sparse" or array.stype != "row_sparse":
+                raise CheckError(f"row_sparse_pull: key {each!r} is {stored.stype}, the array {array.stype}; use pull")
+            assign(nd.sparse_retain(stored, rows), array)
 
     def _value(self, what: str, key: Any) -> NDArray:
         if key not in self._values:
@@ -138,6 +158,11 @@ class KVStore(KVStoreBase):
         """The sum of arrays, as a new one."""
         for array in arrays:
             self._check_shape("push", key, stored, array)
+        if self._compression is not None and any(array.stype != "default" for array in arrays):
+            raise UnsupportedError(
+                f"push: the gradient of key {key!r} is sparse, and gradients are compressed, which only dense ones can "
+                "be; leave set_gradient_compression out, or sparse_grad=False"
+            )
         if self._compression is not None:
             arrays = [self._compressed((key, i), array, self._compression) for i, array in enumerate(arrays)]
         total = arrays[0].detach().copy()

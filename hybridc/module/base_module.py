@@ -429,9 +429,11 @@ class BaseModule:
     # --- computing -----------------------------------------------------------------------------------------
 
     def prepare(self, data_batch: Any, sparse_row_id_fn: Any = None) -> None:
-        """Get ready for a batch, which is not yet computed."""
-        if sparse_row_id_fn is not None:
-            warnings.warn("sparse_row_id_fn is not called: there is no sparse storage", UserWarning, stacklevel=2)
+        """Get ready for a batch, which is not yet computed.
+
+        ``sparse_row_id_fn`` gives the rows of row_sparse parameters that it needs, by their names; without it all are
+        got. Modules without a kvstore have them.
+        """
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
         """Compute the outputs of a batch; ``is_train`` is by default what the module was bound for."""

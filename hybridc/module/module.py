@@ -84,6 +84,7 @@ class Module(AssignedModule):
         self._compression_params = compression_params
         self._optimizer: Any = None
         self._kvstore: Any = None
+        self._has_rows = True  # whether the row_sparse parameters are those that the kvstore updated
         self._update_on_kvstore = False
         self._updater: Any = None
         self._preload_opt_states: str | None = None
@@ -205,6 +206,7 @@ class Module(AssignedModule):
         return self._arg_params, self._aux_params
 
     def _sync_params_from_devices(self) -> None:
+        self._pull_sparse()
         self._exec_group.get_params(self._arg_params, self._aux_params)
         self._params_dirty = False
 
@@ -397,6 +399,8 @@ class Module(AssignedModule):
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
         """Compute the outputs of a batch, whose shapes may be others than those before."""
         self._check_ready("forward")
+        if not self._has_rows:
+            self._pull_sparse()
         shapes = _shapes(data_batch)
         if shapes != [x.shape for x in self._data_shapes]:
             self._fit_shapes(data_batch, shapes)
@@ -427,6 +431,7 @@ class Module(AssignedModule):
         group = self._exec_group
         if self._update_on_kvstore:
             sharing.update_params_on_kvstore(group.param_arrays, group.grad_arrays, self._kvstore, group.param_names)
+            self._has_rows = False
         else:
             sharing.update_params(
                 group.param_arrays, group.grad_arrays, self._updater, len(self._context), self._kvstore,
@@ -448,9 +453,28 @@ class Module(AssignedModule):
         self._exec_group.update_metric(eval_metric, labels, pre_sliced)
 
     def prepare(self, data_batch: Any, sparse_row_id_fn: Any = None) -> None:
-        """Get ready for a batch; nothing is to be done."""
+        """Get ready for a batch: get the rows of row_sparse parameters that it needs from the kvstore.
+
+        ``sparse_row_id_fn(data_batch)`` gives their numbers by the parameters' names. Without it all rows are got.
+        """
         self._check_bound("prepare")
-        super().prepare(data_batch, sparse_row_id_fn)
+        if sparse_row_id_fn is None or not self._update_on_kvstore:
+            return
+        for name, rows in sparse_row_id_fn(data_batch).items():
+            if name not in self._param_names:
+                raise CheckError(f"prepare: sparse_row_id_fn has rows of {name!r}, which is no parameter")
+            arrays = self._exec_group.param_arrays[self._param_names.index(name)]
+            self._kvstore.row_sparse_pull(name, arrays, row_ids=rows)
+        self._has_rows = True
+
+    def _pull_sparse(self) -> None:
+        """Get all rows of row_sparse parameters from the kvstore that updates them."""
+        if self._update_on_kvstore:
+            group = self._exec_group
+            for name, arrays in zip(group.param_names, group.param_arrays, strict=True):
+                if arrays[0].stype != "default":
+                    self._kvstore.pull(name, list(arrays), ignore_sparse=False)
+        self._has_rows = True
 
 
 def _zeros(names: Sequence[str], blocks: Sequence[Sequence[NDArray]]) -> dict[str, NDArray]:

@@ -36,7 +36,6 @@ def __getattr__(name: str) -> Any:
 
 # What to call instead of an operator of MXNet that hybridc lacks, by the kind of operators it is of.
 _REMEDIES = {
-    "sparse": "use dense arrays",
     "mkldnn": "call the operator that MXNet replaced by it",
     "arrays": "mx.image has functions that decode, read, resize and pad images",
     "running": "autograd and the operators of the forward take its place",

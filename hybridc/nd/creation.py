@@ -19,6 +19,8 @@ from hybridc.context import Context, check_device
 from hybridc.errors import ArgumentTypeError, CheckError, MXNetError
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.watches import shared
+from hybridc.nd import sparse
+from hybridc.sparse_storage import is_scipy
 
 ShapeLike = int | Sequence[int]
 _CUDA = 2  # as DLPack numbers devices
@@ -48,9 +50,12 @@ def _dimensions(shape: Any) -> tuple[int, ...]:
 def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
     """An array with the values of a list, a number, a NumPy array or an NDArray; always a copy.
 
-    The dtype is float32 unless it is given or the source is an NDArray.
+    Of a sparse array, or a matrix of SciPy, it is sparse. The dtype is float32 unless it is given, or the source is an
+    NDArray.
     """
     check_device(ctx)
+    if (isinstance(source_array, NDArray) and source_array.stype != "default") or is_scipy(source_array):
+        return sparse.array(source_array, ctx, dtype)
     if isinstance(source_array, NDArray):
         data = source_array._data if type(source_array) is NDArray else source_array.asnumpy()
         made = placed(NDArray(data.astype(data.dtype if dtype is None else dtype, order="C")), ctx)
@@ -146,13 +151,9 @@ def to_dlpack_for_write(data: NDArray) -> Any:
 
 def empty(shape: ShapeLike, ctx: Context | None = None, dtype: Any = None, stype: str | None = None) -> NDArray:
     """An array whose values are whatever was in its memory."""
-    _check_stype(stype)
-    return placed(NDArray(np.empty(_dimensions(shape), _element_type(ctx, dtype))), ctx)
-
-
-def _check_stype(stype: str | None) -> None:
     if stype not in (None, "default"):
-        raise MXNetError(f"storage type {stype!r} is not supported; only 'default' (dense) arrays exist")
+        return sparse.zeros(stype, shape, ctx, dtype)
+    return placed(NDArray(np.empty(_dimensions(shape), _element_type(ctx, dtype))), ctx)
 
 
 def zeros(
@@ -166,7 +167,8 @@ def zeros(
 ) -> Any:
     """0 everywhere."""
     require_hidden("zeros", kwargs)
-    _check_stype(stype)
+    if stype not in (None, "default"):
+        return _finish(sparse.zeros(stype, shape, ctx, dtype), out)
     return _finish(function("_zeros")(_dimensions(shape), _element_type(ctx, dtype), name=name, ctx=ctx), out)
 
 

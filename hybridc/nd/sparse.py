@@ -1,44 +1,191 @@
-"""``mx.nd.sparse``: classes of sparse arrays, of which there are no instances; all arrays of hybridc are dense."""
+"""``mx.nd.sparse``: csr and row_sparse arrays, how they are made, and the operators that compute on them."""
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from typing import Any, cast
 
+import numpy as np
+
+from hybridc.array.dispatch import placed
+from hybridc.array.functions import function as _function
 from hybridc.array.ndarray import NDArray
-from hybridc.dialects import operator_registry
+from hybridc.array.sparse import BaseSparseNDArray, CSRNDArray, RowSparseNDArray, wrap_sparse
+from hybridc.context import Context, check_device
 from hybridc.errors import UnsupportedError
 from hybridc.ground.absent import absent as _absent
+from hybridc.sparse_storage import INT64, CsrStorage, RowSparseStorage, is_scipy, scipy_sparse
+from hybridc.sparse_storage import zeros as _no_values
 
-__all__ = ["BaseSparseNDArray", "CSRNDArray", "RowSparseNDArray"]
+#: The operators that MXNet has here, too; those of ``mx.nd`` take sparse arrays just as well.
+_NAMES = """
+    ElementWiseSum Embedding FullyConnected LinearRegressionOutput LogisticRegressionOutput MAERegressionOutput abs
+    adam_update add add_n arccos arccosh arcsin arcsinh arctan arctanh broadcast_add broadcast_div broadcast_minus
+    broadcast_mul broadcast_plus broadcast_sub cast_storage cbrt ceil clip concat cos cosh degrees divide dot
+    elemwise_add elemwise_div elemwise_mul elemwise_sub exp expm1 fix floor ftrl_update gamma gammaln log log10 log1p
+    log2 make_loss mean multiply negative norm radians relu rint round rsqrt sgd_mom_update sgd_update sigmoid sign
+    sin sinh slice sqrt square stop_gradient subtract sum tan tanh trunc where zeros_like
+"""
+OPERATORS = frozenset(_NAMES.split())
+#: Operators whose names are others in ``mx.nd``.
+RENAMED = {"retain": "sparse_retain", "adagrad_update": "sparse_adagrad_update"}
 
+__all__ = [
+    "BaseSparseNDArray",
+    "CSRNDArray",
+    "RowSparseNDArray",
+    "array",
+    "csr_matrix",
+    "empty",
+    "row_sparse_array",
+    "zeros",
+]
 
 # ``from … import name`` asks for names as it asks a package, so that what there is not is told in our words.
 __path__: list[str] = []
 
 
-class BaseSparseNDArray(NDArray):
-    """The base of sparse arrays, for ``isinstance``: no array is one."""
+def csr_matrix(
+    arg1: Any, shape: Sequence[int] | None = None, ctx: Context | None = None, dtype: Any = None
+) -> CSRNDArray:
+    """A matrix in compressed rows.
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> NoReturn:
-        """Raises; use dense arrays."""
-        raise UnsupportedError(
-            f"mx.nd.sparse.{cls.__name__}: this version of hybridc does not have sparse storage; use dense arrays"
-        )
+    Of a dense matrix, ``(rows, columns)`` for no values, ``(data, indices, indptr)``, ``(data, (rows, columns))``,
+    where values at one place are added, a matrix of SciPy, or another such array. The dtype is that of the source, or
+    float32. Raises ValueError where ``shape`` is another than the source's, or none follows.
+    """
+    _require_cpu(ctx)
+    if not isinstance(arg1, tuple):
+        if isinstance(arg1, RowSparseNDArray):
+            raise ValueError("csr_matrix: a row_sparse array does not become csr; use .tostype('default') first")
+        if isinstance(arg1, CSRNDArray) or is_scipy(arg1):
+            made = _checked(array(arg1, dtype=dtype), shape)
+        else:
+            made = _checked(NDArray(_values(arg1, dtype)).tostype("csr"), shape)
+        assert isinstance(made, CSRNDArray)
+        return made
+    given: tuple[Any, ...] = arg1  # pyright: ignore[reportUnknownVariableType]
+    if len(given) == 2 and isinstance(given[1], tuple):
+        values, coordinates = _values(given[0], dtype), tuple(map(_indices, cast("Any", given[1])))
+        return _of_scipy(scipy_sparse().coo_matrix((values, coordinates), None if shape is None else tuple(shape)))
+    if len(given) == 2:
+        return _checked(zeros("csr", given, dtype=dtype), shape)
+    if len(given) != 3:
+        raise ValueError(f"csr_matrix: a tuple has 2 or 3 elements, got {len(given)}")
+    data, indices, indptr = _values(given[0], dtype), _indices(given[1]), _indices(given[2])
+    if shape is None:
+        if not len(indices):
+            raise ValueError("csr_matrix: without values the shape does not follow; give shape=")
+        shape = len(indptr) - 1, int(indices.max()) + 1
+    if data.ndim != 1 or indices.ndim != 1 or indptr.ndim != 1 or len(shape) != 2 or 0 in shape:
+        raise ValueError(f"csr_matrix: data, indices and indptr must be vectors and shape two sizes, got {shape}")
+    made = CSRNDArray(CsrStorage(tuple(map(int, shape)), data, indices, indptr))
+    made.check_format(False)
+    return made
 
 
-class CSRNDArray(BaseSparseNDArray):
-    """A matrix in compressed rows: no array is one."""
+def row_sparse_array(
+    arg1: Any, shape: Sequence[int] | None = None, ctx: Context | None = None, dtype: Any = None
+) -> RowSparseNDArray:
+    """An array of which few rows are not zero.
+
+    Of a dense array, ``(rows, columns, …)`` for no values, ``(data, indices)``, or another such array. The dtype is
+    that of the source, or float32. Raises ValueError where ``shape`` is another than the source's, or none follows.
+    """
+    _require_cpu(ctx)
+    if not isinstance(arg1, tuple):
+        if isinstance(arg1, CSRNDArray) or is_scipy(arg1):
+            raise ValueError("row_sparse_array: a csr matrix does not become a row_sparse array")
+        is_sparse = isinstance(arg1, RowSparseNDArray)
+        made = array(arg1, dtype=dtype) if is_sparse else NDArray(_values(arg1, dtype)).tostype("row_sparse")
+        assert isinstance(made, RowSparseNDArray)
+        return _checked(made, shape)
+    given: tuple[Any, ...] = arg1  # pyright: ignore[reportUnknownVariableType]
+    if len(given) < 2:
+        raise ValueError(f"row_sparse_array: a tuple has at least 2 elements, got {len(given)}")
+    if all(isinstance(x, int | np.integer) for x in given):
+        return _checked(zeros("row_sparse", given, dtype=dtype), shape)
+    if len(given) != 2:
+        raise ValueError(f"row_sparse_array: expected (data, indices) or sizes, got a tuple of {len(given)}")
+    data, indices = _values(given[0], dtype), _indices(given[1])
+    if shape is None:
+        if not len(indices):
+            raise ValueError("row_sparse_array: without values the shape does not follow; give shape=")
+        shape = int(indices.max()) + 1, *data.shape[1:]
+    if data.ndim != len(shape) or indices.ndim != 1 or 0 in tuple(shape)[1:]:
+        raise ValueError(f"row_sparse_array: values of shape {data.shape} do not fit shape {tuple(shape)}")
+    made = RowSparseNDArray(RowSparseStorage(tuple(map(int, shape)), data, indices))
+    made.check_format(False)
+    return made
 
 
-class RowSparseNDArray(BaseSparseNDArray):
-    """An array of few rows that are not zero: no array is one."""
+def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> BaseSparseNDArray:
+    """A sparse array with the values of another one, or of a matrix of SciPy, in their dtype unless one is given."""
+    _require_cpu(ctx)
+    if isinstance(source_array, BaseSparseNDArray):
+        storage = source_array._data
+        return wrap_sparse(storage.copy() if dtype is None else storage.astype(dtype))
+    if is_scipy(source_array):
+        made = _of_scipy(source_array)
+        return made if dtype is None else wrap_sparse(made._data.astype(dtype))
+    way = ".tostype(…)" if isinstance(source_array, NDArray) else "mx.nd.array"
+    raise ValueError(f"sparse.array: the source must be sparse, got {type(source_array).__name__}; use {way}")
 
 
-def way_out(namespace: str, name: str) -> tuple[str, str]:
-    """What the names of ``mx.nd.sparse`` and ``mx.sym.sparse`` are, and what to use instead of this one."""
-    dense = f"; use dense arrays and {namespace}.{name}" if operator_registry.has_function(name) else ""
-    return "sparse storage", dense or "; use dense arrays"
+def zeros(stype: str, shape: Any, ctx: Context | None = None, dtype: Any = None, **_: Any) -> Any:
+    """An array without values of a storage type; for ``'default'`` a dense one of zeros."""
+    if stype == "default":
+        return placed(NDArray(cast("Any", np.zeros(shape, dtype or "float32"))), ctx)
+    _require_cpu(ctx)
+    if stype not in ("csr", "row_sparse"):
+        raise ValueError(f"unknown storage type {stype!r}; there are 'default', 'csr' and 'row_sparse'")
+    sizes: tuple[int, ...] = (shape,) if isinstance(shape, int) else tuple(shape)
+    return wrap_sparse(_no_values(stype, sizes, np.dtype(dtype or "float32")))
+
+
+def empty(stype: str, shape: Any, ctx: Context | None = None, dtype: Any = None) -> Any:
+    """As :func:`zeros`."""
+    return zeros(stype, shape, ctx, dtype)
+
+
+def _require_cpu(ctx: Context | None) -> None:
+    if ctx is not None and check_device(ctx).device_type == "gpu":
+        raise UnsupportedError("sparse arrays are on the CPU alone; use ctx=mx.cpu()")
+
+
+def _plain(x: Any) -> Any:
+    return x.asnumpy() if isinstance(x, NDArray) else x
+
+
+def _indices(x: Any) -> Any:
+    return np.asarray(_plain(x), INT64)
+
+
+def _values(source: Any, dtype: Any) -> Any:
+    """Values as a NumPy array of their own: in the source's dtype if it has one, else in float32."""
+    plain: Any = _plain(source)
+    own = cast("Any", plain).dtype if isinstance(plain, np.ndarray) else "float32"
+    return np.array(plain, own if dtype is None else dtype)
+
+
+def _of_scipy(matrix: Any) -> CSRNDArray:
+    """A copy of a matrix of SciPy: indices rise, values at one place are added."""
+    rows = scipy_sparse().csr_matrix(matrix, copy=True)
+    rows.sum_duplicates()
+    return CSRNDArray(CsrStorage.of_matrix(rows))
+
+
+def _checked(made: Any, shape: Sequence[int] | None) -> Any:
+    if shape is not None and tuple(shape) != made.shape:
+        raise ValueError(f"the source has shape {made.shape}, and shape={tuple(shape)} is asked for")
+    return made
 
 
 def __getattr__(name: str) -> Any:
-    raise _absent("mx.nd.sparse", name, "attribute", __all__, way_out("mx.nd", name))
+    if name in OPERATORS or name in RENAMED:
+        return _function(RENAMED.get(name, name))
+    raise _absent("mx.nd.sparse", name, "attribute", [*__all__, *OPERATORS, *RENAMED])
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *OPERATORS, *RENAMED])

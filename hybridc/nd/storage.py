@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.array.ndarray import NDArray, values_of
+from hybridc.array.ndarray import NDArray, values_of, wrap
 from hybridc.array_files import formats
 from hybridc.array_files.contents import ArrayFile, StoredArray
 from hybridc.array_files.mxnet_format import STORAGE_TYPES, TYPE_FLAGS
@@ -53,14 +53,14 @@ def save(
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"save: names must be strings, got {name!r}")
     arrays = [
-        StoredArray(name, x.shape, np.dtype(x.dtype), functools.partial(values_of, x))
+        StoredArray(name, x.shape, np.dtype(x.dtype), functools.partial(_buffer, x), x.stype)
         for name, x in zip(names or [""] * len(values), values, strict=True)
     ]
     formats.write(fname, ArrayFile(arrays, bool(names), dict(metadata or {})))
 
 
 def load(fname: str | os.PathLike[str]) -> Any:
-    """The list or dict of arrays in a file of :func:`save`, of MXNet, NumPy or safetensors; sparse ones become dense.
+    """The list or dict of arrays in a file of :func:`save`, of MXNet, NumPy or safetensors.
 
     The content says which format it is. Arrays of a ``.safetensors`` file have its memory: what nobody uses is not
     read, and what is written to them stays out of the file. ``model.safetensors.index.json`` is read with the files
@@ -93,7 +93,11 @@ def load_named(fname: str | os.PathLike[str]) -> dict[str, NDArray]:
     return {}  # an empty dict is written like an empty list
 
 
+def _buffer(x: NDArray) -> Any:
+    return values_of(x) if x.stype == "default" else x._data
+
+
 def _arrays(contents: ArrayFile) -> Any:
-    arrays = [(x.name, NDArray(x.read())) for x in contents.arrays]
+    arrays = [(x.name, wrap(x.read())) for x in contents.arrays]
     # An empty list: MXNet's files do not say which it is.
     return dict(arrays) if contents.is_named and arrays else [x for _, x in arrays]

@@ -49,6 +49,8 @@ class Adam(AdamFamily):
     From Kingma and Ba, https://arxiv.org/abs/1412.6980.
     """
 
+    BY_ROWS = True
+
     def __init__(
         self,
         learning_rate: float = 0.001,
@@ -232,6 +234,8 @@ class AdaGrad(Optimizer):
     From Duchi, Hazan and Singer, http://www.jmlr.org/papers/volume12/duchi11a/duchi11a.pdf.
     """
 
+    BY_ROWS = True
+
     def __init__(self, eps: float = 1e-7, **kwargs: Unpack[RateOptions]) -> None:
         super().__init__(**kwargs)
         self.float_stable_eps = eps
@@ -284,6 +288,8 @@ class Ftrl(Optimizer):
     ``(sign(z) * lamda1 - z) / ((beta + sqrt(n)) / lr + wd)`` where ``abs(z) > lamda1``, else 0, with
     ``g = clip(rescale_grad * grad)``. From McMahan et al., "Ad Click Prediction: a View from the Trenches".
     """
+
+    BY_ROWS = True
 
     def __init__(
         self, lamda1: float = 0.01, learning_rate: float = 0.1, beta: float = 1, **kwargs: Unpack[OptimizerOptions]

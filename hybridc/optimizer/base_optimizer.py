@@ -13,7 +13,7 @@ from hybridc.dtypes import is_half
 from hybridc.errors import AttributeValueError, CheckError, MXNetError
 from hybridc.ground.watches import written
 from hybridc.lr_scheduler import LRScheduler
-from hybridc.optimizer.runner import Array, Row, Runner
+from hybridc.optimizer.runner import Row, Runner
 from hybridc.registry import enter
 
 C = TypeVar("C", bound=type[Any])
@@ -33,6 +33,9 @@ class Optimizer:
     COPY_LAST: ClassVar[bool] = False
     #: Whether an ``update_multi_precision`` of a subclass takes lists; those written for MXNet may not.
     TAKES_LISTS: ClassVar[bool] = False
+    #: Whether the new values of a row follow from that row alone, so that a row_sparse gradient updates its own rows.
+    BY_ROWS: ClassVar[bool] = False
+    lazy_update: bool = True
 
     def __init__(
         self,
@@ -268,8 +271,10 @@ class Optimizer:
         self._runner = Runner()
 
 
-def _zeros(weight: Any) -> Array:
+def _zeros(weight: Any) -> Any:
     data: Any = weight._data
+    if weight.stype != "default":
+        return data.with_data(np.zeros_like(data.data))
     return np.zeros_like(data, order="C")
 
 

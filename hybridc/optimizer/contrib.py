@@ -20,6 +20,8 @@ class GroupAdaGrad(Optimizer):
     Weights have two axes. There is no weight decay.
     """
 
+    BY_ROWS = True
+
     def __init__(self, eps: float = 1e-5, **kwargs: Unpack[RateOptions]) -> None:
         super().__init__(**kwargs)
         self.float_stable_eps = eps

@@ -12,6 +12,7 @@ from hybridc.ground.watches import written
 from hybridc.optimizer.binding import Array, Fill, Known, Row, advance, check_row, kind_of, overlap, states_of
 from hybridc.optimizer.compiled_update import CompiledUpdate, trace_update
 from hybridc.optimizer.formula import Kind, Values
+from hybridc.optimizer.row_updates import is_of_rows, update_rows, with_dense_gradient
 
 if TYPE_CHECKING:
     from hybridc.optimizer.base_optimizer import Optimizer
@@ -35,6 +36,9 @@ class Runner:
         """One update of each weight, in place."""
         if not rows:
             return
+        if any(row[2].stype != "default" for row in rows):
+            self._run_sparse(optimizer, rows)
+            return
         key = tuple([row[0] for row in rows])
         bound = self._bound.get(key)
         if bound is not None and not bound.holds(rows):
@@ -48,6 +52,15 @@ class Runner:
             bound.run(numbers)
         else:
             self._run(optimizer, rows, numbers)
+
+    def _run_sparse(self, optimizer: Optimizer, rows: Sequence[Row]) -> None:
+        """As :meth:`run`, where gradients are sparse: by rows if the optimizer has such updates, else made dense."""
+        of_rows = [row for row in rows if is_of_rows(optimizer, row)]
+        self.run(optimizer, [with_dense_gradient(row) for row in rows if row not in of_rows])
+        for row in of_rows:
+            check_row(type(optimizer).__name__, row)
+            (values,) = advance(optimizer, row[:1])
+            update_rows(optimizer.formula, row, values)
 
     def explain(self) -> list[str]:
         """The kernels and the memory of every compiled update."""

@@ -13,10 +13,11 @@ from hybridc.optimizer.optimizer_options import OptimizerOptions, RateOptions
 class SGD(Optimizer):
     """``w -= lr * (g + wd * w)``, or with momentum ``mom = momentum * mom - lr * (g + wd * w); w += mom``.
 
-    ``g = clip(rescale_grad * grad)``. ``lazy_update`` concerns sparse gradients, which do not exist here.
+    ``g = clip(rescale_grad * grad)``. With ``lazy_update`` a row_sparse gradient updates its own rows alone.
     """
 
     COPY_LAST = True
+    BY_ROWS = True
 
     def __init__(self, momentum: float = 0.0, lazy_update: bool = True, **kwargs: Unpack[RateOptions]) -> None:
         super().__init__(**kwargs)

@@ -212,7 +212,6 @@ class _GraphWriter:
 
 # What to do about an operator of a file that hybridc lacks, by the kind of operators it is of.
 _REMEDIES = {
-    "sparse": "use the operators of dense arrays",
     "mkldnn": "save the symbol before a backend or MXNet's quantization changes it",
     "arrays": "call mx.image or mx.nd for what is an input of the graph",
     "running": "save the symbol of the forward",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.array_files.mxnet_format import TYPE_FLAGS
+from hybridc.array_files.mxnet_format import STORAGE_TYPES, TYPE_FLAGS
 from hybridc.dialects.interchange import text
 from hybridc.dialects.operator import Operator
 from hybridc.dialects.operator_attribute import DType, Shape, literal
@@ -154,3 +154,9 @@ def checked(attrs: Mapping[str, Any]) -> dict[str, str]:
         if not isinstance(value, str):
             raise ValueError(f"Set Attr only accepts string values, got {key}={value!r}")
     return {f"__{k}__" if k in HIDDEN else k: v for k, v in attrs.items()}
+
+
+def storage_type(node: SymbolNode) -> str:
+    """The storage type of a variable's array."""
+    number = node.attrs.get("__storage_type__", "0")
+    return STORAGE_TYPES[int(number)] if number.isdecimal() and int(number) < len(STORAGE_TYPES) else "default"

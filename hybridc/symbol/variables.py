@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from hybridc import attribute
-from hybridc.array_files.mxnet_format import TYPE_FLAGS
-from hybridc.errors import DTypeError, UnsupportedError
+from hybridc.array_files.mxnet_format import STORAGE_TYPES, TYPE_FLAGS
+from hybridc.errors import AttributeValueError, DTypeError
 from hybridc.ground.location import user_location
 from hybridc.symbol.composed import ComposedSymbol
 from hybridc.symbol.graph import SymbolNode
@@ -35,8 +35,8 @@ def var(
     """
     if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"Expect a string for variable `name`, got {name!r}")
-    if stype not in (None, "default"):
-        raise UnsupportedError(f"variable {name!r}: stype {stype!r} is not supported; use 'default'")
+    if stype not in (None, *STORAGE_TYPES):
+        raise AttributeValueError(f"variable {name!r}: stype={stype!r} must be one of {', '.join(STORAGE_TYPES)}")
     attrs: dict[str, Any] = attribute.current().get(attr)
     if shape is not None:
         sizes = (shape,) if isinstance(shape, int) else shape
@@ -50,7 +50,7 @@ def var(
     if init is not None:
         attrs["__init__"] = init if isinstance(init, str) else init.dumps()
     if stype is not None:
-        attrs["__storage_type__"] = "0"
+        attrs["__storage_type__"] = str(STORAGE_TYPES.index(stype))
     for key, value in kwargs.items():
         if not (key.startswith("__") and key.endswith("__")):
             raise ValueError(
@@ -71,7 +71,7 @@ def parameter_variable(parameter: Any, made: ComposedSymbol | None) -> ComposedS
         wd_mult=parameter.wd_mult,
         dtype=parameter.dtype,
         init=init,
-        stype="default",
+        stype=parameter.stype,
     )
     if made is None:
         return fresh

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,8 @@ from hybridc import nd
 from hybridc.array.ndarray import NDArray
 from hybridc.context import Context
 from hybridc.dialects.operator_attribute import Shape
-from hybridc.errors import CheckError, UnsupportedError
+from hybridc.errors import CheckError
+from hybridc.sparse_storage import scipy_sparse
 from hybridc.test_utils.tolerances import default_context, default_dtype
 
 Array = npt.NDArray[Any]
@@ -74,18 +75,28 @@ def random_sample(population: Sequence[Any], k: int) -> Any:
 def rand_ndarray(
     shape: Shape,
     stype: str = "default",
-    density: float | None = None,  # noqa: ARG001  (of sparse arrays)
+    density: float | None = None,
     dtype: Any = None,
-    modifier_func: Callable[[Any], Any] | None = None,  # noqa: ARG001
-    shuffle_csr_indices: bool = False,  # noqa: ARG001
-    distribution: str | None = None,  # noqa: ARG001
+    modifier_func: Callable[[Any], Any] | None = None,
+    shuffle_csr_indices: bool = False,
+    distribution: str | None = None,
     ctx: Context | None = None,
 ) -> NDArray:
-    """An array of random numbers of the normal distribution."""
-    if stype != "default":
-        _no_sparse("rand_ndarray", stype)
-    values = random_arrays(shape)
-    return nd.array(values, ctx=ctx or default_context(), dtype=values.dtype if dtype is None else dtype)
+    """An array of random numbers: of the normal distribution, or as :func:`rand_sparse_ndarray` makes it."""
+    if stype == "default":
+        values = random_arrays(shape)
+        return nd.array(values, ctx=ctx or default_context(), dtype=values.dtype if dtype is None else dtype)
+    made, _ = rand_sparse_ndarray(
+        shape,
+        stype,
+        density,
+        dtype,
+        distribution,
+        modifier_func=modifier_func,
+        shuffle_csr_indices=shuffle_csr_indices,
+        ctx=ctx,
+    )
+    return made
 
 
 def create_vector(size: int, dtype: Any = np.int64) -> NDArray:
@@ -111,57 +122,101 @@ def get_identity_mat_batch(size: int) -> NDArray:
 # --- sparse arrays ---------------------------------------------------------------------------------------------
 
 
-def _no_sparse(what: str, stype: str) -> NoReturn:
-    if stype not in ("csr", "row_sparse"):
-        raise CheckError(f"{what}: unknown storage type {stype!r}; there are 'default', 'csr' and 'row_sparse'")
-    raise UnsupportedError(
-        f"{what}: stype {stype!r}: this version of hybridc does not have sparse storage; use dense arrays, "
-        "stype='default'"
-    )
-
-
 def rand_sparse_ndarray(
-    shape: Shape,  # noqa: ARG001
+    shape: Shape,
     stype: str,
-    density: float | None = None,  # noqa: ARG001
-    dtype: Any = None,  # noqa: ARG001
-    distribution: str | None = None,  # noqa: ARG001
-    data_init: float | None = None,  # noqa: ARG001
-    rsp_indices: Any = None,  # noqa: ARG001
-    modifier_func: Callable[[Any], Any] | None = None,  # noqa: ARG001
-    shuffle_csr_indices: bool = False,  # noqa: ARG001
-    ctx: Context | None = None,  # noqa: ARG001
-) -> NoReturn:
-    """Raises: there is no sparse storage; use :func:`rand_ndarray`."""
-    _no_sparse("rand_sparse_ndarray", stype)
+    density: float | None = None,
+    dtype: Any = None,
+    distribution: str | None = None,
+    data_init: float | None = None,
+    rsp_indices: Any = None,
+    modifier_func: Callable[[Any], Any] | None = None,
+    shuffle_csr_indices: bool = False,
+    ctx: Context | None = None,  # noqa: ARG001  (sparse arrays are on the CPU)
+) -> tuple[Any, tuple[Any, ...]]:
+    """A sparse array of random numbers from 0 to 1, and its parts.
+
+    Of a csr matrix the parts are indptr, indices and data, of a row_sparse array NumPy's data and indices. ``density``
+    is the part of elements, or rows, that are stored; with ``distribution="powerlaw"`` a row has twice as many as the
+    one before. ``rsp_indices`` are the stored rows, ``data_init`` is the value of all, ``modifier_func`` changes each.
+    """
+    density = np.random.rand() if density is None else density
+    dtype = default_dtype() if dtype is None else dtype
+    distribution = distribution or "uniform"
+    if stype == "row_sparse":
+        if distribution != "uniform":
+            raise CheckError(f"rand_sparse_ndarray: distribution {distribution!r} is for csr matrices")
+        rows = np.flatnonzero(np.random.rand(shape[0]) < density) if rsp_indices is None else np.asarray(rsp_indices)
+        values = _values((len(rows), *shape[1:]), data_init, modifier_func).astype(dtype)
+        return nd.sparse.row_sparse_array((values, rows), shape=tuple(shape)), (values, rows)
+    if stype != "csr":
+        raise CheckError(f"rand_sparse_ndarray: unknown storage type {stype!r}; there are 'csr' and 'row_sparse'")
+    if distribution not in ("uniform", "powerlaw"):
+        raise CheckError(f"rand_sparse_ndarray: unknown distribution {distribution!r}; there are 'uniform', 'powerlaw'")
+    stored = _powerlaw(shape, density) if distribution == "powerlaw" else np.random.rand(*shape) < density
+    matrix: Any = scipy_sparse().csr_matrix(stored.astype(dtype))
+    matrix.data = _values(matrix.data.shape, data_init, modifier_func).astype(dtype)
+    if shuffle_csr_indices:
+        shuffle_csr_column_indices(matrix)
+    made = nd.sparse.csr_matrix((matrix.data, matrix.indices, matrix.indptr), shape=tuple(shape), dtype=dtype)
+    return made, (made.indptr, made.indices, made.data)
+
+
+def _values(shape: Shape, data_init: float | None, modifier_func: Callable[[Any], Any] | None) -> Array:
+    values = np.random.rand(*shape)
+    if data_init is not None:
+        values[...] = data_init
+    return values if modifier_func is None else np.vectorize(modifier_func, otypes=[values.dtype])(values)
+
+
+def _powerlaw(shape: Shape, density: float) -> Array:
+    """Which elements of a matrix are stored: one in the first row, in each other twice as many, while some are left."""
+    rows, columns = shape
+    left = int(rows * columns * density)
+    if left < rows:
+        raise ValueError(f"a matrix of {rows} rows with density {density} has no element for each row")
+    counts = np.ones(rows, int)
+    left -= rows
+    for row in range(1, rows):
+        more = min(left, min(2**row, columns) - 1)
+        counts[row] += more
+        left -= more
+    for row in range(rows):
+        more = min(left, columns - counts[row])
+        counts[row] += more
+        left -= more
+    return np.arange(columns) < counts[:, None]
 
 
 def create_sparse_array(
-    shape: Shape,  # noqa: ARG001
+    shape: Shape,
     stype: str,
-    data_init: float | None = None,  # noqa: ARG001
-    rsp_indices: Any = None,  # noqa: ARG001
-    dtype: Any = None,  # noqa: ARG001
-    modifier_func: Callable[[Any], Any] | None = None,  # noqa: ARG001
-    density: float = 0.5,  # noqa: ARG001
-    shuffle_csr_indices: bool = False,  # noqa: ARG001
-) -> NoReturn:
-    """Raises: there is no sparse storage; use :func:`rand_ndarray`."""
-    _no_sparse("create_sparse_array", stype)
+    data_init: float | None = None,
+    rsp_indices: Any = None,
+    dtype: Any = None,
+    modifier_func: Callable[[Any], Any] | None = None,
+    density: float = 0.5,
+    shuffle_csr_indices: bool = False,
+) -> Any:
+    """As :func:`rand_sparse_ndarray`, the array alone; row_sparse ones store the rows ``rsp_indices``."""
+    rows = None if rsp_indices is None or stype != "row_sparse" else np.unique(np.asarray(rsp_indices, np.int64))
+    given: dict[str, Any] = {"data_init": data_init, "rsp_indices": rows, "modifier_func": modifier_func}
+    return rand_sparse_ndarray(shape, stype, density, dtype, shuffle_csr_indices=shuffle_csr_indices, **given)[0]
 
 
 def create_sparse_array_zd(
-    shape: Shape,  # noqa: ARG001
+    shape: Shape,
     stype: str,
-    density: float,  # noqa: ARG001
-    data_init: float | None = None,  # noqa: ARG001
-    rsp_indices: Any = None,  # noqa: ARG001
-    dtype: Any = None,  # noqa: ARG001
-    modifier_func: Callable[[Any], Any] | None = None,  # noqa: ARG001
-    shuffle_csr_indices: bool = False,  # noqa: ARG001
-) -> NoReturn:
-    """Raises: there is no sparse storage; use :func:`rand_ndarray`."""
-    _no_sparse("create_sparse_array_zd", stype)
+    density: float,
+    data_init: float | None = None,
+    rsp_indices: Any = None,
+    dtype: Any = None,
+    modifier_func: Callable[[Any], Any] | None = None,
+    shuffle_csr_indices: bool = False,
+) -> Any:
+    """As :func:`create_sparse_array`; with a density of 0 nothing is stored."""
+    rows = () if stype == "row_sparse" and density == 0 else rsp_indices
+    return create_sparse_array(shape, stype, data_init, rows, dtype, modifier_func, density, shuffle_csr_indices)
 
 
 def shuffle_csr_column_indices(csr: Any) -> None:

@@ -79,7 +79,7 @@ class _Collector(unittest.TestResult):
 
 
 def outcomes(hybridize: bool, include: str = "", every: int = 1, kinds: Sequence[str] = KINDS) -> list[Outcome]:
-    """The results of the tests whose names match, or of each so-and-so-many-th of them."""
+    """The results of the tests whose names match, or of every n-th of them."""
     runner = Runner(CompiledBackend if hybridize else HybridcBackend, __name__)
     found: list[Outcome] = []
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -112,7 +112,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m hybridc.tools.onnx_suite", description=__doc__)
     parser.add_argument("--hybridize", action="store_true", help="compile the models")
     parser.add_argument("--include", default="", help="a regular expression of names")
-    parser.add_argument("--every", type=int, default=1, help="run each so-and-so-many-th test alone")
+    parser.add_argument("--every", type=int, default=1, help="run only every n-th test")
     parser.add_argument("--list", action="store_true", help="print each test that does not pass")
     args = parser.parse_args()
     found = outcomes(args.hybridize, args.include, args.every)

@@ -281,8 +281,6 @@ def test_nodes_in_any_order():
 
 
 LACKING_HERE = {
-    "_sparse_retain": "works on sparse arrays",
-    "_contrib_dgl_subgraph": "works on sparse arrays",
     "_sg_mkldnn_conv": "was made for MKL-DNN",
     "_cvimresize": "is a function of arrays; call mx.image",
     "_backward_Convolution": "exists in a running MXNet only; save the symbol of the forward",

@@ -213,9 +213,22 @@ def test_devices():
         param.data(mx.gpu(0))
 
 
-def test_sparse_parameters_are_refused():
-    with pytest.raises(mx.errors.UnsupportedError, match="row_sparse"):
-        mx.gluon.Parameter("p", stype="row_sparse")
+def test_sparse_parameters():
+    p = mx.gluon.Parameter("p", shape=(4, 2), stype="row_sparse", grad_stype="row_sparse")
+    p.initialize(mx.init.One())
+    assert (p.data().stype, p.grad().stype) == ("row_sparse", "row_sparse")
+    some = p.row_sparse_data(mx.nd.array([2, 0, 2]))
+    assert some.indices.asnumpy().tolist() == [0, 2]
+    p.zero_grad()
+    assert not p.grad().asnumpy().any()
+    p.cast("float64")
+    assert (p.data().stype, p.data().dtype) == ("row_sparse", np.float64)
+    p.set_data(mx.nd.array([[1, 2], [0, 0], [3, 4], [0, 0]]))
+    assert p.data().indices.asnumpy().tolist() == [0, 2]
+    dense = mx.gluon.Parameter("q", shape=(2, 2))
+    dense.initialize()
+    with pytest.raises(RuntimeError, match=r"storage type default.*use data\(\)"):
+        dense.row_sparse_data(mx.nd.array([0]))
     with pytest.raises(AssertionError, match="grad_stype must be one of"):
         mx.gluon.Parameter("p", grad_stype="dense")
 

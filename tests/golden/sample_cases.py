@@ -15,8 +15,8 @@ _LACKING = """
     _resize_on_host _solve _start_allgather _start_allreduce _start_reduce_scatter _svd _triangle _weighted_rows
     band_first band_sum band_weight contract convolution_data convolution_weight cumprod diag_scatter digamma exp2
     floor_divide fmax fmin fmod frexp gcd heaviside left_shift logaddexp matmul nan_to pick_scatter resample
-    right_shift scatter_along_axis slice_scatter sum_to take_along_axis take_scatter window_count window_max
-    window_pick window_place window_spread window_spread_at window_sum windows windows_add
+    right_shift rows_scatter scatter_along_axis slice_scatter sum_to take_along_axis take_scatter window_count
+    window_max window_pick window_place window_spread window_spread_at window_sum windows windows_add
 """
 # Operators of which a sample has shapes or values that MXNet refuses, or from which it infers no shapes.
 _REFUSED = """

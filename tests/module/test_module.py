@@ -218,7 +218,12 @@ def test_stores_say_what_is_wrong():
         (lambda: store.push(1, 5), TypeError, "must be an NDArray or a list of NDArrays, got int"),
         (lambda: store.push(1.5, mx.nd.ones(2)), AssertionError, "unexpected type for keys: float"),
         (lambda: store.push([1, "a"], [mx.nd.ones(2)] * 2), AssertionError, "inconsistent types of keys"),
-        (lambda: store.row_sparse_pull(1, mx.nd.ones(2)), UnsupportedError, "sparse storage; use pull"),
+        (lambda: store.row_sparse_pull(1, mx.nd.ones(2)), AssertionError, "out and row_ids are needed"),
+        (
+            lambda: store.row_sparse_pull(1, mx.nd.ones(2), row_ids=mx.nd.array([0])),
+            AssertionError,
+            "key 1 is default, the array default; use pull",
+        ),
         (lambda: store.save_optimizer_states("x"), AssertionError, "call set_optimizer before"),
         (lambda: store.set_gradient_compression({"type": "2bit"}), MXNetError, "not supported for this type"),
         (lambda: mx.kv.create("dist_async"), UnsupportedError, "local SGD.*sync_every=k.*'dist_sync' sums"),

@@ -126,11 +126,12 @@ def test_amp_multicast():
         assert [np.dtype(y.dtype).name for y in outs] == wanted
 
 
-def test_other_storage_is_refused():
+def test_storage_is_cast():
     x = mx.nd.ones((2, 3))
-    np.testing.assert_array_equal(mx.nd.cast_storage(x, "default").asnumpy(), x.asnumpy())
-    with pytest.raises(mx.MXNetError, match="stype='row_sparse' is not supported; arrays are dense"):
-        mx.nd.cast_storage(x, stype="row_sparse")
+    for stype in ("default", "row_sparse", "csr"):
+        y = mx.nd.cast_storage(x, stype)
+        assert y.stype == stype
+        np.testing.assert_array_equal(y.asnumpy(), x.asnumpy())
 
 
 def test_arrays_are_reset_in_place():

@@ -321,7 +321,7 @@ ERRORS = {
     "backward: out_grads must be 1 NDArrays, one an output, got int": lambda: _trained().backward([3]),
     "Symbol.gradient is not offered (MXNet's raises, too); bind the symbol and call backward of the executor, or use "
     "autograd on a SymbolBlock": lambda: A.gradient(["a"]),
-    "variable 'v': stype 'csr' is not supported; use 'default'": lambda: mx.sym.var("v", stype="csr"),
+    "variable 'v': stype='crs' must be one of default, row_sparse, csr": lambda: mx.sym.var("v", stype="crs"),
     "variable 'v': attribute __shape__ takes a tuple of integers, got 'x'": lambda: mx.sym.var(
         "v", __shape__="x"
     ).infer_shape(),

@@ -14,7 +14,8 @@ from hybridc.dialects.numpy_rules import COMPARES, PROMOTES
 from hybridc.dialects.operator import Bad, Composite, Elementwise, Sample, attribute, register
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import is_float, is_half, kind_of
-from hybridc.errors import AttributeValueError, MXNetError, ShapeError, UnsupportedError
+from hybridc.errors import AttributeValueError, MXNetError, ShapeError
+from hybridc.sparse_storage import converted, stype_of
 
 _SINGLE = np.dtype("float32")
 
@@ -239,15 +240,28 @@ class IdentityWithAttrLikeRhs(Composite):
 
 @register("hybrid.cast_storage")
 class CastStorage(Copy):
-    """A copy of x in another storage: only ``'default'``, which is dense, exists"""
+    """A copy of x in another storage: sparse as ``'csr'`` or ``'row_sparse'``, or dense, ``'default'``
+
+    In a compiled graph all arrays are dense.
+    """
 
     stype: str = attribute(doc="the storage of the result", enum=("csr", "default", "row_sparse"))
 
-    def check(self) -> None:
-        if self.stype != "default":
-            raise UnsupportedError(
-                f"cast_storage: stype={self.stype!r} is not supported; arrays are dense, which 'default' says"
-            )
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        if self.stype == "csr" and len(shapes[0]) != 2:
+            raise ShapeError(f"cast_storage: csr storage is for matrices, got shape {shapes[0]}")
+        return super().infer_shape(shapes)
+
+    def eager(self, *arrays: Any) -> Any:
+        (x,) = arrays
+        self.infer_shape([x.shape])
+        return converted(x, self.stype) if self.stype != stype_of(x) else x.copy()
+
+    def infer_storage_type(self, inputs: Sequence[Any]) -> Sequence[str] | None:
+        return (self.stype,)
+
+    def eager_sparse(self, *arrays: Any) -> Any:
+        return self.eager(*arrays)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         return values[0]
@@ -258,8 +272,7 @@ class CastStorage(Copy):
 
     @classmethod
     def bad_samples(cls) -> list[Bad]:
-        text = "cast_storage: stype='csr' is not supported; arrays are dense, which 'default' says"
-        return [(((2, 3),), {"stype": "csr"}, text)]
+        return [(((2, 3, 4),), {"stype": "csr"}, "cast_storage: csr storage is for matrices, got shape (2, 3, 4)")]
 
 
 @register("hybrid.block_grad", "BlockGrad", "stop_gradient")

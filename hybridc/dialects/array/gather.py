@@ -16,7 +16,7 @@ from hybridc.dialects.operator import Bad, Composite, Elementwise, Movement, Sam
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import is_half
 from hybridc.errors import IndexRangeError, ShapeError
-from hybridc.ground.absent import warn_dense_gradient
+from hybridc.sparse_storage import RowSparseStorage, stype_of
 
 MODES = ("clip", "wrap", "raise")
 
@@ -108,6 +108,16 @@ class Take(_Indexed):
             self.infer_shape([a.shape, indices.shape])
         return np.take(a, as_index(indices, a.shape[self.axis], self.mode), self.axis)
 
+    def infer_storage_type(self, inputs: Sequence[Any]) -> Sequence[str] | None:
+        a, indices = inputs
+        if self.axis % len(a.shape) or stype_of(indices) != "default" or (stype_of(a) == "csr" and indices.ndim != 1):
+            return None
+        return ("csr",) if stype_of(a) == "csr" else ("default",)
+
+    def eager_sparse(self, *arrays: Any) -> Any:
+        a, indices = arrays
+        return a.take_rows(as_index(indices, a.shape[0], self.mode))
+
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, a, indices, _ = values
         axis = self.axis % len(a.shape)
@@ -192,21 +202,43 @@ class TakeScatter(_Indexed):
         return [Sample([(2, 4), np.array([0, 2, 0, 0])], reference, shape=(2, 3), axis=1)]
 
 
-@register("hybrid.embedding", "Embedding")
+@register("hybrid.rows_scatter")
+class RowsScatter(TakeScatter):
+    """The gradient of a table of which rows were taken, as a row_sparse array; dense in a compiled graph"""
+
+    def eager(self, *arrays: Any) -> Any:
+        data, indices = arrays
+        self.infer_shape([data.shape, indices.shape])
+        index = as_index(indices, self.shape[0], self.mode).reshape(-1)
+        return RowSparseStorage.of_sum(self.shape, data.reshape(len(index), *self.shape[1:]), index)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        ddx, _, indices, _ = values
+        return F.take(ddx, indices, mode=self.mode), None
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        def reference(y: Any, _: Any) -> Any:
+            out = np.zeros((4, 2))
+            for row, target in enumerate((3, 0, 3)):
+                out[target] += y[row]
+            return out
+
+        return [Sample([(3, 2), np.array([3, 0, 3])], reference, shape=(4, 2), grad=False)]
+
+
+@register("hybrid.embedding", "Embedding", "contrib.SparseEmbedding")
 class Embedding(Composite):
     """``weight[data]``: the row of the table for each integer; integers out of range are clipped."""
 
+    NNVM = "Embedding"
     NNVM_ALIASES = ("_contrib_SparseEmbedding",)
     INPUTS = ("data", "weight")
     SAME_DTYPE = False
     input_dim: int = attribute(doc="number of rows of the table", low=1)
     output_dim: int = attribute(doc="length of a row", low=1)
     dtype: DType = attribute("float32", "for MXNet's signature; the weight's own dtype counts")
-    sparse_grad: bool = attribute(False, "for MXNet's signature; gradients are dense, which a warning says")
-
-    def check(self) -> None:
-        if self.sparse_grad:
-            warn_dense_gradient("sparse_grad", f"{self.title()}: sparse_grad=True")
+    sparse_grad: bool = attribute(False, "the table's gradient is row_sparse: its rows are those that data names")
 
     def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
         """The table has the size that the attributes say."""
@@ -231,13 +263,22 @@ class Embedding(Composite):
         self.infer_shape([data.shape, weight.shape])
         return np.take(weight, as_index(data, weight.shape[0], "clip"), 0)
 
+    def infer_storage_type(self, inputs: Sequence[Any]) -> Sequence[str] | None:
+        return ("default",) if [stype_of(x) for x in inputs] == ["default", "row_sparse"] else None
+
+    def eager_sparse(self, *arrays: Any) -> Any:
+        data, weight = arrays
+        self.infer_shape([data.shape, weight.shape])
+        return weight.take_rows(as_index(data, weight.shape[0], "clip"))
+
     def decompose(self, F: Any, *inputs: Any) -> Any:
         data, weight = inputs
         return F.take(weight, data)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, data, weight, _ = values
-        return None, in_single(F, dy, lambda dy: F.take_scatter(dy, data, shape=weight.shape))
+        scatter = F.rows_scatter if self.sparse_grad or weight.stype == "row_sparse" else F.take_scatter
+        return None, in_single(F, dy, lambda dy: scatter(dy, data, shape=weight.shape))
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

@@ -15,6 +15,7 @@ from hybridc.dialects.movement import MovementBuilder
 from hybridc.dialects.operator import Bad, Movement, Sample, attribute, register
 from hybridc.dialects.operator_attribute import Axes, Shape, parse_shape
 from hybridc.errors import AttributeValueError, ShapeError
+from hybridc.sparse_storage import CsrStorage
 
 
 def box(axis: int, begin: int, end: int) -> dict[str, Any]:
@@ -73,6 +74,13 @@ class Concat(Movement):
 
     def eager_out(self, outs: Sequence[Any], *arrays: Any) -> None:
         np.concatenate(arrays, axis=self.dim, out=outs[0])
+
+    def infer_storage_type(self, inputs: Sequence[Any]) -> Sequence[str] | None:
+        of_rows = self.dim % len(inputs[0].shape) == 0 and all(isinstance(x, CsrStorage) for x in inputs)
+        return ("csr",) if of_rows else None
+
+    def eager_sparse(self, *arrays: Any) -> Any:
+        return CsrStorage.joined(arrays)
 
     def joined_axis(self, rank: int) -> int | None:
         return self.dim % rank

@@ -13,6 +13,7 @@ from hybridc.dialects.movement import MovementBuilder
 from hybridc.dialects.operator import Bad, Movement, Sample, attribute, register
 from hybridc.dialects.operator_attribute import Axes, Axis, Index, Shape, Slice, Steps
 from hybridc.errors import AttributeValueError, ShapeError
+from hybridc.sparse_storage import CsrStorage
 
 Key = tuple[slice, ...]
 
@@ -94,6 +95,15 @@ class SliceBox(_Slicing):
 
     def eager(self, *arrays: Any) -> Any:
         return arrays[0][self.key_of()]
+
+    def infer_storage_type(self, inputs: Sequence[Any]) -> Sequence[str] | None:
+        forward = all(s in (None, 1) for s in self.step)
+        return ("csr",) if forward and isinstance(inputs[0], CsrStorage) else None
+
+    def eager_sparse(self, *arrays: Any) -> Any:
+        (x,) = arrays
+        (row, column), _, (rows, columns) = box_of(x.shape, self.key_of())
+        return x.slice_rows(row, row + rows).slice_columns(column, column + columns)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values

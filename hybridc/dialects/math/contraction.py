@@ -11,9 +11,10 @@ import numpy as np
 from hybridc.dialects.operator import Bad, Composite, Contraction, Operator, Sample, attribute, invoke_bound, register
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dialects.operator_registry import unrecorded
+from hybridc.dialects.sparse.sparse_products import product, product_stype
 from hybridc.dtypes import HALVES, is_float
 from hybridc.errors import DTypeError, ShapeError
-from hybridc.ground.absent import warn_dense
+from hybridc.sparse_storage import converted, stype_of
 
 _BLAS = (np.dtype("float32"), np.dtype("float64"))  # dtypes of BLAS
 
@@ -208,13 +209,8 @@ class Dot(Transposable, Composite):
 
     INPUTS = ("lhs", "rhs")
     forward_stype: str | None = attribute(
-        None, "for MXNet's signature; the result is dense, which a warning says", enum=_STORAGE_TYPES
+        None, "the storage type of the result, where one input is csr and there is a choice", enum=_STORAGE_TYPES
     )
-
-    def check(self) -> None:
-        if self.forward_stype not in (None, "default"):
-            cost = "it takes the memory of all elements"
-            warn_dense("forward_stype", f"dot: a result of storage type {self.forward_stype!r}", cost)
 
     def matrices(self, a: Shape, b: Shape) -> tuple[Shape, Shape, Shape, Shape]:
         """The result's shape, then the shapes of lhs, rhs and result as matrices."""
@@ -261,8 +257,26 @@ class Dot(Transposable, Composite):
         out, as_a, as_b, _ = self.matrices(a.shape, b.shape)
         return matmul(a.reshape(as_a), b.reshape(as_b), *self.transposes(a, b)).reshape(out)
 
+    def infer_storage_type(self, inputs: Sequence[Any]) -> Sequence[str] | None:
+        a, b = inputs
+        found = product_stype(a, b, self.transpose_a, self.transpose_b, self.forward_stype)
+        return None if found is None else (found,)
+
+    def eager_sparse(self, *arrays: Any) -> Any:
+        a, b = arrays
+        self.infer_type([a.dtype, b.dtype])
+        (stype,) = self.infer_storage_type(arrays) or ("default",)
+        return product(a, b, self.transpose_a, self.transpose_b, stype)
+
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, a, b, _ = values
+        if a.stype == "csr" and not self.transpose_b:  # the weight's gradient is in rows where a has columns
+            columns = [reshaped(F, x, (*x.shape, 1)) if len(x.shape) == 1 else x for x in (dy, b)]
+            left, right = columns[::-1] if self.transpose_a else columns
+            return (
+                lambda: F.dot(left, right, transpose_b=True),
+                lambda: F.dot(a, dy, transpose_a=not self.transpose_a),
+            )
         _, as_a, as_b, as_y = self.matrices(a.shape, b.shape)
         da, db = product_gradients(
             F, reshaped(F, dy, as_y), reshaped(F, a, as_a), reshaped(F, b, as_b), *self.transposes(a, b)
@@ -409,6 +423,22 @@ class FullyConnected(Product, Composite):
                 self.infer_shape([x.shape for x in arrays])
             y += bias
         return y if x is data or self.flatten else y.reshape(*data.shape[:-1], self.num_hidden)
+
+    def infer_storage_type(self, inputs: Sequence[Any]) -> Sequence[str] | None:
+        kinds = stype_of(inputs[0]), stype_of(inputs[1])
+        return ("default",) if kinds in (("csr", "default"), ("default", "row_sparse")) else None
+
+    def eager_sparse(self, *arrays: Any) -> Any:
+        data, weight, *bias = arrays
+        shape = self.infer_shape([x.shape for x in arrays])[1][0]
+        self.infer_type([x.dtype for x in arrays])
+        if stype_of(data) == "csr":
+            y = product(data, np.ascontiguousarray(weight.T), False, False, "default")
+        else:  # the stored rows are those of some units
+            rows, columns = self.rows(data.shape)
+            y = np.zeros((rows, self.num_hidden), data.dtype)
+            y[:, weight.indices] = matmul(data.reshape(rows, columns), weight.data, False, True)
+        return (y + converted(bias[0], "default") if bias else y).reshape(shape)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         # COMPAT(mxnet): a bias has its gradient, too, where none of the weight's is wanted; there it is left as it was.

@@ -64,6 +64,7 @@ class Add(Binary):
     """lhs + rhs"""
 
     LINEAR = True
+    TAKES_BOTH = True
 
     NNVM = "broadcast_add"
     NNVM_SCALAR = ("_plus_scalar", "_plus_scalar", "_scatter_plus_scalar")
@@ -87,6 +88,8 @@ class Add(Binary):
 class Subtract(Binary):
     """lhs - rhs"""
 
+    TAKES_BOTH = True
+
     NNVM = "broadcast_sub"
     NNVM_SCALAR = ("_minus_scalar", "_rminus_scalar", "_scatter_minus_scalar")
     REFERENCE = meaning(lambda x, y: x - y)
@@ -108,6 +111,8 @@ class Subtract(Binary):
 class Multiply(Binary):
     """lhs * rhs"""
 
+    ABSORBING = (0, 1)
+
     NNVM = "broadcast_mul"
     NNVM_SCALAR = ("_mul_scalar", "_mul_scalar")
     REFERENCE = meaning(lambda x, y: x * y)
@@ -126,6 +131,8 @@ class Multiply(Binary):
 @register("hybrid.divide", "broadcast_div", "true_divide", "_div", "_Div")
 class Divide(Binary):
     """lhs / rhs; the quotient of integers is cut towards zero, by 0 it is 0"""
+
+    ABSORBING = (0,)
 
     NNVM = "broadcast_div"
     NNVM_SCALAR = ("_div_scalar", "_rdiv_scalar")

@@ -14,6 +14,7 @@ from hybridc.dialects.numpy_rules import COUNTS, INEXACT
 from hybridc.dialects.operator import AxisRules, Bad, Composite, Reduction, Sample, attribute, register
 from hybridc.dialects.operator_attribute import Axis, Shape
 from hybridc.dialects.scalar import NUMPY
+from hybridc.dialects.sparse.sparse_sums import summed
 from hybridc.dtypes import ACCUMULATED, FLOAT32, HALVES
 from hybridc.errors import ShapeError
 
@@ -168,6 +169,13 @@ class Sum(Primitive):
     COMBINE = "add"
     REFERENCE = meaning(np.sum)
 
+    def infer_storage_type(self, inputs: Sequence[Any]) -> Sequence[str] | None:
+        return ("default",)
+
+    def eager_sparse(self, *arrays: Any) -> Any:
+        (x,) = arrays
+        return summed(x, self.axes(x.ndim)).reshape(self.infer_shape([x.shape])[1][0])
+
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values
         return spread(F, keep(F, dy, x, self.axes(len(x.shape))), x)
@@ -242,6 +250,14 @@ class Mean(OverAxes, Composite):
         if y.dtype.kind != "f":
             return np.asarray(NUMPY.quotient(y, n), y.dtype)
         return np.divide(y, n or np.nan, out=y)
+
+    def infer_storage_type(self, inputs: Sequence[Any]) -> Sequence[str] | None:
+        return ("default",) if inputs[0].dtype.kind == "f" else None
+
+    def eager_sparse(self, *arrays: Any) -> Any:
+        (x,) = arrays
+        axes = self.axes(x.ndim)
+        return (summed(x, axes) / max(count(x, axes), 1)).reshape(self.infer_shape([x.shape])[1][0])
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values

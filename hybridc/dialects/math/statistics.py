@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,11 @@ from hybridc.dialects.numpy_rules import COUNTS, INEXACT
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
 from hybridc.dialects.operator_attribute import Axis, DType, Shape
 from hybridc.dialects.scalar import NUMPY
+from hybridc.dialects.sparse.sparse_elements import at_common_places
+from hybridc.dialects.sparse.sparse_sums import summed
 from hybridc.dtypes import accumulated, is_float
 from hybridc.errors import ShapeError
+from hybridc.sparse_storage import converted, stype_of
 
 
 def _sum_of_squares(x: Any, axis: Any, keepdims: bool) -> Any:
@@ -116,6 +120,14 @@ class SquareSum(OverAxes, Composite):
         (x,) = arrays
         return self.over(np.add, x * x)
 
+    def infer_storage_type(self, inputs: Sequence[Any]) -> Sequence[str] | None:
+        return ("default",)
+
+    def eager_sparse(self, *arrays: Any) -> Any:
+        (x,) = arrays
+        squares = x.with_data(x.data * x.data)
+        return summed(squares, self.axes(x.ndim)).reshape(self.infer_shape([x.shape])[1][0])
+
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values
         return x * (keep(F, dy, x, self.axes(len(x.shape))) * 2)
@@ -153,6 +165,17 @@ class Norm(Sampled, Composite):
         x = x.astype(accumulated(out), copy=False)
         y = self.over(np.add, np.abs(x)) if self.ord == 1 else np.sqrt(self.over(np.add, x * x))
         return y.astype(out, copy=False)
+
+    def infer_storage_type(self, inputs: Sequence[Any]) -> Sequence[str] | None:
+        return ("default",)
+
+    def eager_sparse(self, *arrays: Any) -> Any:
+        (x,) = arrays
+        out = self.infer_type([x.dtype])[1][0]
+        values = x.data.astype(accumulated(out), copy=False)
+        sums = summed(x.with_data(np.abs(values) if self.ord == 1 else values * values), self.axes(x.ndim))
+        y = sums if self.ord == 1 else np.sqrt(sums)
+        return y.reshape(self.infer_shape([x.shape])[1][0]).astype(out, copy=False)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, y = values
@@ -285,6 +308,16 @@ class AddN(Composite):
         for x in others[1:]:
             np.add(total, x, out=total)
         return total
+
+    def infer_storage_type(self, inputs: Sequence[Any]) -> Sequence[str] | None:
+        stypes = {stype_of(x) for x in inputs}
+        return (stypes.pop(),) if len(stypes) == 1 else ("default",)
+
+    def eager_sparse(self, *arrays: Any) -> Any:
+        if self.infer_storage_type(arrays) == ("default",):
+            return self.eager(*(converted(x, "default") for x in arrays))
+        values, made = at_common_places(arrays)
+        return made(self.eager(*values))
 
     def gradient(self, F: Any, *values: Any) -> Any:
         return [values[0]] * (len(values) - 2)

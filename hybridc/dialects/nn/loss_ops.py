@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from hybridc.dialects.operator import Bad, Composite, Sample, attribute, registe
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import is_float
 from hybridc.errors import DTypeError, ShapeError
+from hybridc.sparse_storage import converted, stype_of
 
 
 class Output(Composite):
@@ -260,6 +262,12 @@ class Regression(Output):
         x, label = arrays
         self.require(x, label)
         return self.value(x)
+
+    def infer_storage_type(self, inputs: Sequence[Any]) -> Sequence[str] | None:
+        return ("default",) if stype_of(inputs[0]) == "default" else None
+
+    def eager_sparse(self, *arrays: Any) -> Any:
+        return self.eager(*(converted(x, "default") for x in arrays))
 
     def value(self, x: Any) -> Any:
         """The output as a new NumPy array."""

@@ -42,6 +42,8 @@ class AdamUpdate(Update):
     ``g = clip(rescale_grad * grad + wd * weight)``.
     """
 
+    BY_ROWS = True
+
     INPUTS = ("weight", "grad", "mean", "var")
     ORDER = ("lr", "beta1", "beta2", "epsilon", "wd", "rescale_grad", "clip_gradient", "lazy_update")
 
@@ -141,6 +143,8 @@ class FtrlUpdate(Update):
     ``z += g - (sqrt(n + g**2) - sqrt(n)) * weight / lr`` and ``n += g**2`` with ``g = clip(rescale_grad * grad)``.
     """
 
+    BY_ROWS = True
+
     INPUTS = ("weight", "grad", "z", "n")
     ORDER = ("lr", "lamda1", "beta", "wd", "rescale_grad", "clip_gradient")
 
@@ -212,6 +216,36 @@ class FTMLUpdate(Update):
         return [Sample([(3, 5)] * 5, reference, grad=False, low=0.1, **attrs)]
 
 
+@register("hybrid.sparse_adagrad_update", "_sparse_adagrad_update")
+class SparseAdaGradUpdate(Update):
+    """weight - lr * g / sqrt(history + epsilon), where history += g**2 is updated in place
+
+    ``g = clip(rescale_grad * grad)``; a row_sparse gradient updates its own rows alone.
+    """
+
+    BY_ROWS = True
+    NNVM = "_sparse_adagrad_update"
+    INPUTS = ("weight", "grad", "history")
+    ORDER = ("lr", "epsilon", "wd", "rescale_grad", "clip_gradient")
+
+    epsilon: float = attribute(1e-7, "added to the history")
+
+    @staticmethod
+    def formula(F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
+        g = limited(F, h.rescale * g, h.clip) + h.wd * w
+        history = state[0] + F.square(g)
+        return w - h.lr * g / F.sqrt(history + h.epsilon), history
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        def reference(w: Any, g: Any, n: Any) -> Any:
+            g = np.clip(0.5 * g, -0.7, 0.7) + 0.01 * w
+            return w - 0.1 * g / np.sqrt(n + g * g + 1e-3)
+
+        attrs: dict[str, Any] = {"lr": 0.1, "rescale_grad": 0.5, "clip_gradient": 0.7, "wd": 0.01, "epsilon": 1e-3}
+        return [Sample([(3, 5)] * 3, reference, grad=False, low=0.1, **attrs)]
+
+
 @register("hybrid.group_adagrad_update", "contrib.group_adagrad_update")
 class GroupAdaGradUpdate(Update):
     """weight - lr * g / sqrt(history + epsilon), where history, a number for each row, is updated in place
@@ -219,7 +253,9 @@ class GroupAdaGradUpdate(Update):
     ``history += mean(g**2)`` over each row, with ``g = clip(rescale_grad * grad)``.
     """
 
-    # COMPAT(mxnet): dense gradients; there the gradient must be sparse by rows.
+    # COMPAT(mxnet): dense gradients, too; there the gradient must be row_sparse.
+
+    BY_ROWS = True
 
     INPUTS = ("weight", "grad", "history")
     ORDER = ("lr", "rescale_grad", "clip_gradient", "epsilon")

@@ -34,6 +34,8 @@ def _clipped(g: Any) -> Any:
 class SGDUpdate(Update):
     """weight - lr * (clip(rescale_grad * grad) + wd * weight)"""
 
+    BY_ROWS = True
+
     ORDER = ("lr", "wd", "rescale_grad", "clip_gradient", "lazy_update")
 
     @staticmethod
@@ -54,6 +56,8 @@ MPSGDUpdate = of_copy(SGDUpdate, "hybrid.mp_sgd_update")
 @register("hybrid.sgd_mom_update")
 class SGDMomUpdate(Update):
     """weight + mom, where mom = momentum * mom - lr * (clip(rescale_grad * grad) + wd * weight) is updated in place"""
+
+    BY_ROWS = True
 
     INPUTS = ("weight", "grad", "mom")
     ORDER = ("lr", "momentum", "wd", "rescale_grad", "clip_gradient", "lazy_update")

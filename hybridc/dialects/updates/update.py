@@ -16,6 +16,8 @@ from hybridc.dialects.operator import Bad, Composite, Sample, attribute, define
 from hybridc.dialects.operator_attribute import REQUIRED, DType, Shape
 from hybridc.dtypes import is_float
 from hybridc.errors import AttributeValueError, DTypeError, MXNetError, ShapeError, UnsupportedError
+from hybridc.ground.nesting import as_list
+from hybridc.sparse_storage import put_rows, rows_of, stype_of
 
 FLOAT32 = np.dtype(np.float32)
 
@@ -59,6 +61,7 @@ class Update(Composite):
 
     INPUTS = ("weight", "grad")
     MASTER: ClassVar[bool] = False
+    BY_ROWS: ClassVar[bool] = False  # the new values of a row follow from that row alone
 
     lr: float = LR
     momentum: float = MOMENTUM
@@ -68,7 +71,7 @@ class Update(Composite):
     wd: float = WD
     rescale_grad: float = RESCALE
     clip_gradient: float = CLIP
-    lazy_update: bool = attribute(True, "accepted for MXNet's API; it concerns sparse gradients")
+    lazy_update: bool = attribute(True, "a row_sparse gradient updates its own rows alone")
 
     @staticmethod
     def formula(F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
@@ -118,6 +121,17 @@ class Update(Composite):
         self.infer_type([x.dtype for x in arrays])
         with np.errstate(all="ignore"):  # infinities and NaN are the user's, as in MXNet
             return super().eager(*arrays)
+
+    def infer_storage_type(self, inputs: Sequence[Any]) -> Sequence[str] | None:
+        of_rows = self.BY_ROWS and self.lazy_update and stype_of(inputs[1]) == "row_sparse"
+        return tuple(stype_of(inputs[i]) for i in (0, *self.mutated)) if of_rows else None
+
+    def eager_sparse(self, *arrays: Any) -> Any:
+        weight, grad, *states = arrays
+        rows = grad.indices
+        new = as_list(self.eager(rows_of(weight, rows), grad.data, *[rows_of(x, rows) for x in states]))
+        found = tuple(put_rows(x, rows, y) for x, y in zip((weight.copy(), *states), new, strict=True))
+        return found if states else found[0]
 
     @classmethod
     def bad_samples(cls) -> list[Bad]:

@@ -465,10 +465,14 @@ class CachedGraph(EntryCache[Entry]):
         self._is_background = is_background
         self._varying: set[str] = set()  # the paths of floats that changed from call to call
         self._flat: Entry | None = None  # the latest, if its arguments were arrays
+        self._at_once = ""  # why the latest call without a graph had none
 
     def __call__(self, *args: Any) -> Any:
         if self._flat is not None and (result := self._flat.again(args)) is not None:
             return result
+        for x in args:
+            if isinstance(x, NDArray) and x.stype != "default":
+                return self.at_once(args, f"an argument is {x.stype}")
         try:
             key, arrays = _signature(args)
         except NestedArraysError:  # arguments of other types than arrays, only where ``forward`` is overridden
@@ -477,6 +481,20 @@ class CachedGraph(EntryCache[Entry]):
                 raise
             return block.forward(*args)
         return self._run(key, arrays, args)
+
+    def at_once(self, args: tuple[Any, ...], reason: str) -> Any:
+        """Run the block operator by operator, for a reason that :meth:`explain` gives; blocks inside are compiled."""
+        self._at_once = reason
+        block = self._block()
+        assert block is not None, "a block that is called exists"
+        return block.forward(*args)
+
+    def explain(self) -> str:
+        """As :meth:`EntryCache.explain`, and why calls had no graph."""
+        found = super().explain()
+        if not self._at_once:
+            return found
+        return f"{found}\n  runs operator by operator, with compiled blocks inside, as {self._at_once}"
 
     def _run(self, key: Signature, arrays: tuple[NDArray, ...], args: tuple[Any, ...]) -> Any:
         entry = self._entry(key, args)

@@ -174,7 +174,7 @@ class Dropout(HybridBlock):
 class Embedding(HybridBlock):
     """weight[x]: row numbers (…) → vectors (…, output_dim), weight (input_dim, output_dim)
 
-    With ``sparse_grad`` the gradient is dense all the same, which a warning says.
+    With ``sparse_grad`` the weight's gradient is row_sparse: a step updates the rows that x names alone.
     """
 
     def __init__(
@@ -190,6 +190,7 @@ class Embedding(HybridBlock):
         self._input_dim = input_dim
         self._output_dim = output_dim
         self._dtype = dtype
+        self._sparse_grad = sparse_grad
         self.weight = self.params.get(
             "weight",
             shape=(input_dim, output_dim),
@@ -203,7 +204,13 @@ class Embedding(HybridBlock):
         """The layer's output."""
         # COMPAT(mxnet): the output has the weight's dtype, so cast() of a network works.
         return F.Embedding(
-            x, weight, input_dim=self._input_dim, output_dim=self._output_dim, dtype=weight.dtype, name="fwd"
+            x,
+            weight,
+            input_dim=self._input_dim,
+            output_dim=self._output_dim,
+            dtype=weight.dtype,
+            sparse_grad=self._sparse_grad,
+            name="fwd",
         )
 
     def __repr__(self) -> str:

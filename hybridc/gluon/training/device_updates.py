@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from hybridc import autograd
+from hybridc import autograd, nd
 from hybridc import optimizer as opt
 from hybridc.array.ndarray import NDArray
 from hybridc.communication import Alone, Communicator
@@ -98,7 +98,7 @@ class DeviceUpdates:
             return
         for number in self.trained():
             grads = self.params[number].gradients()
-            total = NDArray(_sum(grads))
+            total = _sum(grads)
             for grad in grads:
                 total.copyto(grad)
 
@@ -129,7 +129,7 @@ class DeviceUpdates:
         fresh = self.fresh(ignore_stale_grad)
         if not fresh:
             return
-        sums = [NDArray(_sum(self.params[i].gradients())) for i in fresh]
+        sums = [_sum(self.params[i].gradients()) for i in fresh]
         self.device_updaters[0](fresh, sums, [self.params[i].arrays()[0] for i in fresh])
         for i in fresh:
             first, *others = self.params[i].arrays()
@@ -203,10 +203,12 @@ class DeviceUpdates:
         """Go on as where :meth:`state` gave this."""
 
 
-def _sum(grads: Sequence[NDArray]) -> Any:
+def _sum(grads: Sequence[NDArray]) -> NDArray:
     """The sum of the gradients of several devices, a new array."""
+    if grads[0].stype != "default":
+        return nd.add_n(*grads)
     first, *others = [grad._data for grad in grads]
     total = first.copy()
     for other in others:
         np.add(total, other, out=total)
-    return total
+    return NDArray(total)

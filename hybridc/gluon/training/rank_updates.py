@@ -13,6 +13,7 @@ from hybridc.communication.agreement import require_equal
 from hybridc.communication.communicator import labelled
 from hybridc.communication.compression import Rounding
 from hybridc.context import Context
+from hybridc.errors import UnsupportedError
 from hybridc.gluon.parameter import Parameter
 from hybridc.gluon.training.fresh_gradients import freshness
 from hybridc.gluon.training.store_updates import StoreUpdates
@@ -30,6 +31,13 @@ class RankUpdates(StoreUpdates):
         self, params: Sequence[Parameter], contexts: Sequence[Context], optimizer: Any, kvstore: Any, on_store: bool
     ) -> None:
         super().__init__(params, contexts, optimizer, kvstore, on_store)
+        sparse = [p.name for p in params if not p.stype == p.grad_stype == "default"]
+        if sparse:
+            # COMPAT(mxnet): there ranks sum rows.
+            raise UnsupportedError(
+                f"Trainer: {sparse[0]} or its gradient is sparse, and ranks sum dense ones; leave sparse_grad=True "
+                "and stype out, or train on one rank"
+            )
         self._sums: RankSums = kvstore.rank_sums
         self.broadcast([param for param in params if not param.is_deferred])
 

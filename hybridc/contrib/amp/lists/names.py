@@ -21,7 +21,8 @@ WIDEST = """
     random_pdf_exponential random_pdf_uniform random_pdf_negative_binomial random_pdf_generalized_negative_binomial
     random_pdf_dirichlet random_pdf_normal random_pdf_poisson _random_pdf_gamma _random_pdf_exponential
     _random_pdf_uniform _random_pdf_negative_binomial _random_pdf_generalized_negative_binomial _random_pdf_dirichlet
-    _random_pdf_normal _random_pdf_poisson
+    _random_pdf_normal _random_pdf_poisson _contrib_dgl_adjacency _contrib_dgl_csr_neighbor_non_uniform_sample
+    _contrib_dgl_csr_neighbor_uniform_sample _contrib_dgl_graph_compact _contrib_dgl_subgraph _contrib_edge_id
 """
 CONDITIONAL = [("Activation", "act_type", ["softrelu"]), ("LeakyReLU", "act_type", ["elu", "selu"])]
 LOSSES = ["SoftmaxOutput", "LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Unpack
 
-from hybridc.errors import UnsupportedError
+from hybridc import nd
 from hybridc.gluon.block import Block
 from hybridc.gluon.naming import BlockOptions
 from hybridc.gluon.nn.batch_norm_layer import SyncBatchNorm
@@ -26,7 +26,10 @@ __all__ = [
 
 
 class SparseEmbedding(Block):
-    """Not offered: an error that names ``nn.Embedding``, which has the same results with a dense gradient."""
+    """weight[x]: row numbers (…) → vectors (…, output_dim); weight and gradient are row_sparse
+
+    ``nn.Embedding(…, sparse_grad=True)`` has a dense weight, of which a step updates the rows of the gradient just so.
+    """
 
     def __init__(
         self,
@@ -36,10 +39,28 @@ class SparseEmbedding(Block):
         weight_initializer: Any = None,
         **kwargs: Unpack[BlockOptions],
     ) -> None:
-        raise UnsupportedError(
-            "SparseEmbedding: this version of hybridc does not have sparse storage; use gluon.nn.Embedding"
-            f"({input_dim}, {output_dim}), whose results are the same and whose gradient is dense"
+        super().__init__(**kwargs)
+        self._kwargs: dict[str, Any] = {
+            "input_dim": input_dim,
+            "output_dim": output_dim,
+            "dtype": dtype,
+            "sparse_grad": True,
+        }
+        self.weight = self.params.get(
+            "weight",
+            shape=(input_dim, output_dim),
+            init=weight_initializer,
+            dtype=dtype,
+            stype="row_sparse",
+            grad_stype="row_sparse",
         )
+
+    def forward(self, x: Any, *_: Any) -> Any:
+        """The layer's output."""
+        return nd.Embedding(x, self.weight.data(x.context), name="fwd", **self._kwargs)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._kwargs['input_dim']} -> {self._kwargs['output_dim']})"
 
 
 if not TYPE_CHECKING:  # what there is not is an error of the type checker

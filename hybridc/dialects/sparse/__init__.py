@@ -1,0 +1,1 @@
+"""Sparse arrays: their storage, and what operators compute on it."""
