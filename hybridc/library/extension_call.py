@@ -18,7 +18,7 @@ DTYPES: dict[int, DType] = {t.flag: t.dtype for t in TYPES.values() if t.flag is
 CODES: dict[DType, int] = {dtype: code for code, dtype in DTYPES.items()}
 # How a library writes a size that it does not know; as a signed or unsigned number it is -1.
 _UNKNOWN_SIZES = (0, 0xFFFFFFFF)
-_STORAGE = ("default", "row_sparse", "csr")
+STORAGE = ("default", "row_sparse", "csr")
 # The most cached signatures of one operator.
 _KEPT = 512
 
@@ -66,8 +66,7 @@ class Call:
         # An operator that runs a subgraph has no inference functions: all follows from the subgraph.
         self.num_inputs, self.num_outputs = counts or self._parse()
         self.mutated = () if counts else self._mutated()
-        if not counts:
-            self._check_storage()
+        self._storage: dict[tuple[str, ...], list[str] | None] = {}
         self._types: dict[Any, Any] = {}
         self._shapes: dict[Any, Any] = {}
 
@@ -111,22 +110,33 @@ class Call:
                 )
         return found
 
-    def _check_storage(self) -> None:
-        """Dense inputs must give dense outputs: hybridc has no sparse arrays."""
+    def infer_storage(self, stypes: Sequence[str]) -> list[str] | None:
+        """The storage types of outputs for those of inputs; None if it takes others than these."""
+        key = tuple(stypes)
+        if key not in self._storage:
+            self._storage[key] = self._infer_storage(key)
+        return self._storage[key]
+
+    def _infer_storage(self, stypes: Sequence[str]) -> list[str] | None:
+        # COMPAT(mxnet): there an operator without InferSType stops at sparse inputs; here it gets dense copies.
         if not self.op.infer_storage:
-            return
-        # COMPAT(mxnet): there arrays may be sparse; here a library that asks for sparse ones gets a clear error.
-        inputs, outputs = (c_int * max(self.num_inputs, 1))(), (c_int * max(self.num_outputs, 1))()
+            return None if set(stypes) - {"default"} else ["default"] * self.num_outputs
+        codes = [STORAGE.index(stype) for stype in stypes]
+        inputs, outputs = (c_int * max(self.num_inputs, 1))(*codes), (c_int * max(self.num_outputs, 1))()
+        for i in range(self.num_outputs):
+            outputs[i] = -1
         counts = c_int(self.num_inputs), c_int(self.num_outputs)
         self._ask("_opCallInferSType", "InferSType", self.op.infer_storage, inputs, counts[0], outputs, counts[1])
-        for kind, found in (("input", inputs[: self.num_inputs]), ("output", outputs[: self.num_outputs])):
-            for i, storage in enumerate(found):
-                if storage > 0:
-                    raise MXNetError(
-                        f"custom operator '{self.name}': InferSType makes {kind} {i} "
-                        f"{_STORAGE[storage] if storage < len(_STORAGE) else storage}, but arrays are dense here; "
-                        "write the operator for dense arrays"
-                    )
+        if inputs[: self.num_inputs] != codes:
+            return None
+        for i, code in enumerate(outputs[: self.num_outputs]):
+            if not -1 <= code < len(STORAGE):
+                types = ", ".join(f"{n} {stype}" for n, stype in enumerate(STORAGE))
+                raise MXNetError(
+                    f"custom operator '{self.name}': InferSType gives output {i} the unknown storage type {code}; "
+                    f"types are {types}"
+                )
+        return [STORAGE[max(code, 0)] for code in outputs[: self.num_outputs]]
 
     def require_inputs(self, given: int) -> None:
         """Raise unless this is the number of inputs."""

@@ -110,7 +110,8 @@ class _Side:
         for name, array in arrays.items():
             setattr(tensors, name, addressof(array))
         tensors.count = len(signature)
-        self._keep = shapes, arrays
+        self.arrays: dict[str, Any] = arrays
+        self._keep = shapes
 
 
 class CallFrame:
@@ -129,6 +130,10 @@ class CallFrame:
             self._run = call.library.caller("_opCallFStatefulCompute")
         else:
             self._run = call.library.caller("_opCallFCompute", c_void_p(function), byref(compute))
+
+    def give_sparse_memory(self, function: int | None) -> None:
+        """Let the library ask for the memory of sparse outputs by this C function."""
+        self._compute.sparse_malloc = function
 
     def run(self, ins: Sequence[Array], outs: Sequence[Array], *state: Any) -> int:
         """Call the thunk on these arrays, which are contiguous and stay alive meanwhile."""

@@ -20,10 +20,12 @@ from hybridc.dialects.stateful import Holder, Stateful
 from hybridc.dtypes import is_float
 from hybridc.errors import ArgumentTypeError, MXNetError, ShapeError
 from hybridc.ground.nesting import as_list
+from hybridc.library import extension_sparse
 from hybridc.library.extension import LibraryOp
 from hybridc.library.extension_call import Call, ExtensionState
 from hybridc.library.extension_compute import ExtensionKernel
 from hybridc.nd.creation import array
+from hybridc.sparse_storage import converted, stype_of
 
 _DIALECT = "extension"
 # Beginnings of names that put an operator into a namespace of mx.nd.
@@ -147,13 +149,39 @@ class LibraryOperator(_OfLibrary, Opaque):
         ins, outs = self.call.known_types(dtypes)
         return ins, [*outs, *[ins[i] for i in self.mutated]]
 
+    def infer_storage_type(self, inputs: Sequence[Any]) -> Sequence[str] | None:
+        """As InferSType says."""
+        return self.call.infer_storage([stype_of(x) for x in inputs])
+
+    def eager_sparse(self, *arrays: Any) -> Any:
+        """The library's forward, with sparse inputs or outputs."""
+        stypes = self.call.infer_storage([stype_of(x) for x in arrays])
+        assert stypes is not None, "asked for before"
+        _, shapes = self.said_shapes([x.shape for x in arrays])
+        _, dtypes = self.call.known_types([x.dtype for x in arrays])
+        if self.mutated:
+            raise MXNetError(f"custom operator '{self.OP.name}': one that writes into inputs takes dense arrays alone")
+        results = extension_sparse.run(self.call, arrays, shapes, dtypes, stypes)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _gives_sparse(self, arrays: Sequence[Any]) -> bool:
+        """Whether dense inputs give a sparse output."""
+        stypes = self.call.infer_storage(["default"] * len(arrays)) if self.OP.infer_storage else None
+        return stypes is not None and set(stypes) != {"default"}
+
     def eager(self, *arrays: Any) -> Any:
         """The library's forward."""
+        if self._gives_sparse(arrays):
+            return self.eager_sparse(*arrays)
         results, new = self.implementation.forward(arrays)
         return results[0] if len(results) == 1 and not new else (*results, *new)
 
     def eager_out(self, outs: Sequence[Any], *arrays: Any) -> None:
         """The library's forward, straight into ``outs``."""
+        if self._gives_sparse(arrays):
+            for out, result in zip(outs, as_list(self.eager_sparse(*arrays)), strict=True):
+                out[...] = converted(result, "default")
+            return
         count = self.call.num_outputs
         _, new = self.implementation.forward(arrays, outs=outs[:count])
         for out, value in zip(outs[count:], new, strict=True):

@@ -21,6 +21,7 @@ from hybridc.dialects.stateful import Stateful
 from hybridc.errors import MXNetError
 from hybridc.ground.state import STATE
 from hybridc.operator.custom_call import CustomCall, CustomState, entries
+from hybridc.sparse_storage import stype_of
 
 # The Props that users registered, by their names.
 _PROPS: dict[str, Any] = {}
@@ -115,6 +116,18 @@ class CustomOperator(Stateful):
         call = self.used
         before = len(call.outputs) + len(call.arguments)
         return [i if i < before else i + len(call.auxiliary) for i in call.dependencies()]
+
+    def infer_storage_type(self, inputs: Sequence[Any]) -> Sequence[str] | None:
+        """As the Prop says; of the cell and of the auxiliary states, dense."""
+        found = self.used.storage_types([stype_of(x) for x in inputs])
+        return None if found is None else (*found, "default", *["default"] * len(self.mutated))
+
+    def eager_sparse(self, *arrays: Any) -> Any:
+        """The user's forward, with a new state."""
+        cell = np.empty(1, object)
+        results = self._run(cell, arrays, None)
+        visible = self.num_visible_outputs()
+        return (*results[:visible], cell, *results[visible:])
 
     def create_state(self, shapes: Sequence[Shape], dtypes: Sequence[DType]) -> CustomState:
         """The CustomOp that the Prop creates."""

@@ -7,15 +7,16 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from hybridc.array.ndarray import NDArray
+from hybridc.array.ndarray import NDArray, wrap
 from hybridc.array.numpy_array import as_default
 from hybridc.context import Context
 from hybridc.dialects.checked import lasting, readonly
 from hybridc.dialects.error_context import user_code
 from hybridc.dialects.operator import Array
 from hybridc.dialects.operator_attribute import DType, Shape
-from hybridc.errors import CustomOpError, DTypeError, MXNetError, ShapeError, UnsupportedError
+from hybridc.errors import CustomOpError, DTypeError, MXNetError, ShapeError
 from hybridc.ground.events import recorded
+from hybridc.sparse_storage import stype_of, zeros
 
 
 class _Undeclared:
@@ -49,7 +50,6 @@ class CustomCall:
         self.arguments = self._names("list_arguments")
         self.outputs = self._names("list_outputs")
         self.auxiliary = self._names("list_auxiliary_states")
-        self._check_storage()
         self._shapes: dict[tuple[Shape, ...], tuple[list[Shape], list[Shape]]] = {}
         self._types: dict[tuple[DType, ...], tuple[list[DType], list[DType]]] = {}
 
@@ -76,24 +76,37 @@ class CustomCall:
             raise MXNetError(f"{where} must return a list of names, got {said!r}")
         return names
 
-    def _check_storage(self) -> None:
-        """Raise if a user's Prop declares sparse arrays."""
-        groups = len(self.outputs), len(self.arguments), len(self.outputs), len(self.arguments), len(self.auxiliary)
-        dense = [["default"] * n for n in groups]
-        prop_cls = self.prop.__class__
-        for method, given in (("infer_storage_type", dense[1:2]), ("infer_storage_type_backward", dense)):
-            function = getattr(prop_cls, method)
-            if str(getattr(function, "__module__", "")).startswith("hybridc."):
-                continue
-            where = self.where(method)
-            with user_code(where):
-                answer: Any = function(self.prop, *given)
-            asked = {str(s) for part in entries(answer) or [] for s in entries(part) or []} - {"default"}
-            if asked:
-                raise UnsupportedError(
-                    f"{where} asks for storage type {sorted(asked)[0]!r}, but all arrays here are dense; "
-                    "answer 'default' for each, or leave the method out"
-                )
+    def storage_types(self, stypes: Sequence[str]) -> list[str] | None:
+        """The storage types of the outputs for those of all inputs; None if the Prop takes others than these."""
+        if not self._overrides("infer_storage_type"):
+            return None if set(stypes) - {"default"} else ["default"] * len(self.outputs)
+        count = len(self.arguments)
+        ins, outs, _ = self._ask("infer_storage_type", list(stypes[:count]), _stype)
+        return outs if ins == list(stypes[:count]) else None
+
+    def gradient_types(self, ograds: Sequence[str], inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
+        """The storage types of the gradients of the arguments, for those of the arrays of a backward."""
+        count = len(self.arguments)
+        dense = ["default"] * count
+        if not self._overrides("infer_storage_type_backward"):
+            return dense
+        where, states = self.where("infer_storage_type_backward"), ["default"] * len(self.auxiliary)
+        with user_code(where):
+            answer: Any = self.prop.infer_storage_type_backward(
+                list(ograds), list(inputs), list(outputs), dense, states
+            )
+        parts = entries(answer)
+        if parts is None or len(parts) != 5:
+            raise MXNetError(
+                f"{where} must return five lists (of output gradients, inputs, outputs, input gradients, auxiliary "
+                f"states), got {answer!r}"
+            )
+        return _read(f"{where} returned {parts[3]!r} for the input gradients", self.arguments, parts[3], _stype)
+
+    def _overrides(self, method: str) -> bool:
+        """Whether the user's Prop has a method of its own."""
+        prop_cls: Any = self.prop.__class__
+        return not str(getattr(getattr(prop_cls, method), "__module__", "")).startswith("hybridc.")
 
     def _ask(self, method: str, given: list[Any], read: Callable[[Any], Any]) -> list[list[Any]]:
         """The three lists that ``infer_shape`` or ``infer_type`` returns, each entry read by ``read``."""
@@ -225,7 +238,8 @@ class CustomCall:
         count = len(self.arguments)
         _, shapes = self.infer_shape([a.shape for a in arrays])
         _, dtypes = self.infer_type([a.dtype for a in arrays])
-        results = [as_default(NDArray(np.zeros(s, d))) for s, d in zip(shapes, dtypes, strict=True)]
+        stypes = self.storage_types([stype_of(a) for a in arrays]) or ["default"] * len(shapes)
+        results = [as_default(wrap(zeros(stype, s, d))) for stype, s, d in zip(stypes, shapes, dtypes, strict=True)]
         given = list(results)
         state.auxiliary = [lasting(a) for a in arrays[count:]]
         auxiliary = [as_default(NDArray(a.copy())) for a in arrays[count:]]
@@ -235,12 +249,12 @@ class CustomCall:
             state.op.forward(
                 is_train=train,
                 req=["write"] * len(results),
-                in_data=[as_default(NDArray(readonly(lasting(a)))) for a in arrays[:count]],
+                in_data=[as_default(wrap(readonly(lasting(a)))) for a in arrays[:count]],
                 out_data=given,
                 aux=auxiliary,
             )
         _check_filled(where, "out_data", given, results)
-        return [r.asnative() for r in (*results, *auxiliary)]
+        return [_buffer(r) for r in (*results, *auxiliary)]
 
     def backward(
         self,
@@ -255,7 +269,10 @@ class CustomCall:
         These it gets as they are now, and may change, as in MXNet.
         """
         ins = len(self.arguments)
-        results = [as_default(NDArray(np.zeros(s, d))) for s, d in zip(state.shapes[:ins], state.dtypes, strict=False)]
+        known = [[stype_of(a) for a in group] for group in (ograds, inputs[:ins], outputs)]
+        stypes = self.gradient_types(*known)
+        shapes = zip(stypes, state.shapes, state.dtypes, strict=False)
+        results = [as_default(wrap(zeros(stype, s, d))) for stype, s, d in shapes]
         given = list(results)
         where = self.where("backward", state.op)
         with user_code(where), recorded("custom operator", f"{self.op_type}.backward"):
@@ -268,13 +285,13 @@ class CustomCall:
                 aux=[as_default(NDArray(a)) for a in state.auxiliary],
             )
         _check_filled(where, "in_grad", given, results)
-        grads = [r.asnative() if n else None for r, n in zip(results, needed, strict=False)]
+        grads = [_buffer(r) if n else None for r, n in zip(results, needed, strict=False)]
         return [*grads, *[None] * len(self.auxiliary)]
 
     def _values(self, what: str, arrays: Sequence[Array | None]) -> list[Any]:
         """Arrays as the backward gets them; what the Prop did not ask for says so when it is used."""
         return [
-            _Undeclared(f"{what}[{i}]", self._prop_name) if a is None else as_default(NDArray(readonly(a)))
+            _Undeclared(f"{what}[{i}]", self._prop_name) if a is None else as_default(wrap(readonly(a)))
             for i, a in enumerate(arrays)
         ]
 
@@ -310,6 +327,16 @@ def _read(what: str, names: Sequence[str], part: Any, read: Callable[[Any], Any]
 
 def _sizes(said: Any) -> Shape:
     return tuple(int(n) for n in said)
+
+
+def _stype(said: Any) -> str:
+    if said not in ("default", "row_sparse", "csr"):
+        raise ValueError(said)
+    return said
+
+
+def _buffer(x: NDArray) -> Any:
+    return x.asnative() if x.stype == "default" else x._data  # pyright: ignore[reportPrivateUsage]
 
 
 def _dtype(said: Any) -> DType:

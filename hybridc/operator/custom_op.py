@@ -54,6 +54,9 @@ class CustomOp:
         # COMPAT(mxnet): an unknown req does nothing there.
         if req not in ("write", "inplace", "add"):
             raise MXNetError(f"assign: req must be 'write', 'inplace', 'add' or 'null', got {req!r}")
+        if any(isinstance(x, NDArray) and x.stype != "default" for x in (dst, src)):
+            dst[:] = dst + src if req == "add" else src
+            return
         target = dst.asnative() if isinstance(dst, NDArray) else dst
         value = src.asnative() if isinstance(src, NDArray) else np.asarray(src)
         while value.ndim > target.ndim and value.shape[0] == 1:
@@ -115,7 +118,10 @@ class CustomOpProp:
         return in_type, [in_type[0]] * outputs, [in_type[0]] * states
 
     def infer_storage_type(self, in_stype: Any) -> Any:
-        """Storage types, which are all ``'default'`` (dense)."""
+        """Storage types of (inputs, outputs, auxiliary states) from those of the inputs; by default all are dense.
+
+        An operator whose inputs are others than it says gets dense copies.
+        """
         return (
             list(in_stype),
             ["default"] * len(self.list_outputs()),
@@ -125,7 +131,7 @@ class CustomOpProp:
     def infer_storage_type_backward(
         self, ograd_stype: Any, in_stype: Any, out_stype: Any, igrad_stype: Any, aux_stype: Any
     ) -> Any:
-        """Storage types of the backward's arrays, which are all ``'default'`` (dense)."""
+        """Storage types of the backward's arrays, of which those of the input gradients count; by default dense."""
         groups = (ograd_stype, in_stype, out_stype, igrad_stype, aux_stype)
         return tuple(["default"] * len(group) for group in groups)
 

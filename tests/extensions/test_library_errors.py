@@ -198,8 +198,8 @@ WRONG = {
     "bad type": "custom operator 'lib_fail': InferType gives output 0 the unknown type 77; types are 0 float32, "
     "1 float64, 2 float16, 3 uint8, 4 int32, 5 int8, 6 int64",
     "bad index": "custom operator 'lib_fail': MutateInputs names input 7, but there are 1",
-    "sparse": "custom operator 'lib_fail': InferSType makes output 0 row_sparse, but arrays are dense here; write the "
-    "operator for dense arrays",
+    "sparse": "custom operator 'lib_fail': it did not ask for memory of output 0, which is row_sparse; call "
+    "OpResource::alloc_sparse",
 }
 
 
