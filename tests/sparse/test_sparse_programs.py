@@ -169,6 +169,35 @@ def test_steps_of_an_embedding_are_those_of_its_rows():
     assert changed.tolist() == [5, 7, 999_999]
 
 
+@pytest.mark.parametrize("rows", [[7, 2, 5], [7, 2, 7]])
+def test_each_row_of_a_gradient_is_that_of_its_word(rows):
+    x, heads = mx.nd.ones((9, 2)), np.arange(1.0, 7).reshape(3, 2)
+    x.attach_grad(stype="row_sparse")
+    with mx.autograd.record():
+        y = mx.nd.Embedding(mx.nd.array(rows), x, input_dim=9, output_dim=2, sparse_grad=True)
+    y.backward(mx.nd.array(heads))
+    wanted = np.zeros((9, 2))
+    np.add.at(wanted, rows, heads)
+    np.testing.assert_array_equal(x.grad.asnumpy(), wanted)
+
+
+@pytest.mark.parametrize("stype", ["csr", "row_sparse"])
+@pytest.mark.parametrize("run", BINARY)
+def test_as_many_values_at_other_places(run, stype):
+    a, b = np.zeros((2, 5, 3), "float32")
+    a[0, 1], a[3, 0], b[2, 1], b[3, 2] = 1, 2, 3, -4
+    same(run(*(mx.nd.array(x).tostype(stype) for x in (a, b))), run(mx.nd.array(a), mx.nd.array(b)))
+
+
+@pytest.mark.parametrize("run", BINARY)
+def test_columns_in_any_order(run):
+    x = mx.nd.sparse.csr_matrix(([1.0, 2, -3], [2, 0, 1], [0, 2, 3]), shape=(2, 3))
+    y = mx.nd.array([[4, 0, 5], [0, -6, 0]]).tostype("csr")
+    for pair in ((x, y), (y, x), (x, x)):
+        found, wanted = run(*pair), run(*(a.tostype("default") for a in pair))
+        np.testing.assert_array_equal(found.asnumpy(), wanted.asnumpy())
+
+
 def test_gradients_that_are_added():
     x = mx.nd.ones((6, 2))
     x.attach_grad("add", stype="row_sparse")
