@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from hybridc import autograd
-from hybridc.array.ndarray import NDArray, at, plain, wrap
+from hybridc.array.ndarray import NDArray, at, buffer_of, plain, wrap
 from hybridc.array.numpy_array import as_default, legacy
 from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.context import Context, check_device
@@ -181,7 +181,7 @@ class Executor:
 
     def _inputs(self, recorded: bool) -> dict[str, NDArray]:
         """The bound arrays as inputs of a run, by name; those whose gradients are wanted are variables of the tape."""
-        inputs = {n: wrap(_buffer(x)) for n, x in [*self.arg_dict.items(), *self.aux_dict.items()]}
+        inputs = {n: wrap(buffer_of(x)) for n, x in [*self.arg_dict.items(), *self.aux_dict.items()]}
         self._marked = []
         for name, grad, req in zip(self._arg_names, self.grad_arrays, self._reqs, strict=True):
             if recorded and req != "null" and grad is not None:
@@ -194,9 +194,9 @@ class Executor:
         self._heads = heads if recorded else []
         for i, (result, is_input) in enumerate(zip(heads, are_inputs, strict=True)):
             if result.stype != self.outputs[i].stype:
-                self.outputs[i] = wrap(_buffer(result))
+                self.outputs[i] = wrap(buffer_of(result))
             else:
-                self.outputs[i]._data = _buffer(result).copy() if is_input else _buffer(result)
+                self.outputs[i]._data = buffer_of(result).copy() if is_input else buffer_of(result)
 
     def _run_shown(self, training: bool, recorded: bool, callback: Monitor, monitor_all: bool) -> None:
         """Run operator by operator, and show the results; a backward will show gradients."""
@@ -402,10 +402,6 @@ class _Shown:
     def inputs_of(self, output: int) -> Collection[int] | None:
         """Indices of the inputs on which an output depends; None for all of them."""
         return None if isinstance(self._recorded, Operator) else self._recorded.inputs_of(output)
-
-
-def _buffer(x: NDArray) -> Any:
-    return x.asnative() if x.stype == "default" else x._data
 
 
 def _show_inputs(node: SymbolNode, values: Mapping[tuple[int, int], NDArray], callback: Monitor) -> None:

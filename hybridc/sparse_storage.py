@@ -140,8 +140,12 @@ class CsrStorage(SparseStorage):
         if (begin, end) == (0, self.shape[1]):
             return self
         inside = (self.indices >= begin) & (self.indices < end)
-        ends = np.concatenate([[0], np.cumsum(inside)])[self.indptr]
-        return CsrStorage((self.shape[0], end - begin), self.data[inside], self.indices[inside] - begin, ends)
+        return self.with_columns(end - begin, self.indices - begin, inside)
+
+    def with_columns(self, count: int, indices: Array, kept: Array) -> CsrStorage:
+        """Those of the values that are kept, in other columns, of ``count``."""
+        ends = np.concatenate([[0], np.cumsum(kept)])[self.indptr]
+        return CsrStorage((self.shape[0], count), self.data[kept], indices[kept], ends)
 
     @classmethod
     def joined(cls, parts: Sequence[CsrStorage]) -> CsrStorage:
@@ -248,6 +252,8 @@ class RowSparseStorage(SparseStorage):
             )
 
 
+#: The storage types, in the order of MXNet's numbers, which is that of their arrays of indices.
+STORAGE_TYPES = ("default", "row_sparse", "csr")
 #: The class of each sparse storage type.
 STORAGES: dict[str, type[CsrStorage] | type[RowSparseStorage]] = {"csr": CsrStorage, "row_sparse": RowSparseStorage}
 

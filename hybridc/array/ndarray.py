@@ -464,6 +464,11 @@ def values_of(x: NDArray) -> npt.NDArray[Any]:
     return x._data if type(x._data) is np.ndarray else x.asnumpy()
 
 
+def buffer_of(x: NDArray) -> Any:
+    """The buffer of an array: a NumPy array, which a device array copies to the CPU, or a sparse storage."""
+    return x.asnative() if x.stype == "default" else x._data
+
+
 def _readonly(data: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """A view that cannot be written."""
     view = data.view()

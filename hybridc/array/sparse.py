@@ -15,7 +15,6 @@ from hybridc.array.numpy_array import legacy
 from hybridc.autograd import record_operator
 from hybridc.context import Context, check_device
 from hybridc.errors import (
-    ArgumentTypeError,
     MXNetError,
     NotSupportedForSparseNDArray,
     ShapeError,
@@ -115,15 +114,7 @@ class BaseSparseNDArray(NDArray):
             if check_device(other).device_type == "gpu":
                 raise UnsupportedError(f"{type(self).__name__}: sparse arrays are on the CPU alone")
             return self.copy()
-        if other is self:
-            return other
-        if not isinstance(other, NDArray):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentTypeError(f"copyto: expected an NDArray or a Context such as mx.cpu(), got {other!r}")
-        if other.shape != self.shape:
-            raise MXNetError(f"copyto: cannot copy shape {self.shape} into shape {other.shape}")
-        check_unrecorded(other)
-        assign(self._data, other)
-        return recorded_copy(self, other)
+        return super().copyto(other)
 
     def check_format(self, full_check: bool = True) -> None:
         """Raise MXNetError unless indices and values fit together; ``full_check`` looks at all indices."""
@@ -251,7 +242,7 @@ def cast_storage(x: NDArray, stype: str) -> NDArray:
 
 
 def invoke_sparse(op: Operator, inputs: Sequence[Any], out: Any = None) -> Any:
-    """Apply an operator to inputs some of which are sparse: on their storage if it can, else on dense copies."""
+    """Apply an operator to inputs of which some are sparse: on their storage if it can, else on dense copies."""
     first = next(x for x in inputs if isinstance(x, BaseSparseNDArray))
     arrays = [as_ndarray(op, plain(legacy(x)) if isinstance(x, NDArray) else x, first._data.dtype) for x in inputs]
     for x in arrays:

@@ -41,11 +41,10 @@ from hybridc.dtypes import TYPES, DType
 from hybridc.errors import MXNetError
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.state import STATE
-from hybridc.sparse_storage import CsrStorage, RowSparseStorage, SparseStorage
+from hybridc.sparse_storage import STORAGE_TYPES, CsrStorage, RowSparseStorage, SparseStorage
 
 _TITLE = "MXNet's format"
 TYPE_FLAGS = {t.dtype: t.flag for t in TYPES.values() if t.flag is not None}
-STORAGE_TYPES = ("default", "row_sparse", "csr")  # by the number of their arrays of indices
 _ROW_SPARSE = 1  # the index of that kind
 _Parts = list[tuple[tuple[int, ...], DType]]
 

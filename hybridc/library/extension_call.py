@@ -11,6 +11,7 @@ from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import TYPES
 from hybridc.errors import DTypeError, MXNetError, ShapeError
 from hybridc.library.extension import LibraryOp
+from hybridc.sparse_storage import STORAGE_TYPES
 
 # Libraries have the first of MXNet's type flags.
 _CODES = 7
@@ -18,7 +19,6 @@ DTYPES: dict[int, DType] = {t.flag: t.dtype for t in TYPES.values() if t.flag is
 CODES: dict[DType, int] = {dtype: code for code, dtype in DTYPES.items()}
 # How a library writes a size that it does not know; as a signed or unsigned number it is -1.
 _UNKNOWN_SIZES = (0, 0xFFFFFFFF)
-STORAGE = ("default", "row_sparse", "csr")
 # The most cached signatures of one operator.
 _KEPT = 512
 
@@ -121,7 +121,7 @@ class Call:
         # COMPAT(mxnet): there an operator without InferSType stops at sparse inputs; here it gets dense copies.
         if not self.op.infer_storage:
             return None if set(stypes) - {"default"} else ["default"] * self.num_outputs
-        codes = [STORAGE.index(stype) for stype in stypes]
+        codes = [STORAGE_TYPES.index(stype) for stype in stypes]
         inputs, outputs = (c_int * max(self.num_inputs, 1))(*codes), (c_int * max(self.num_outputs, 1))()
         for i in range(self.num_outputs):
             outputs[i] = -1
@@ -130,13 +130,13 @@ class Call:
         if inputs[: self.num_inputs] != codes:
             return None
         for i, code in enumerate(outputs[: self.num_outputs]):
-            if not -1 <= code < len(STORAGE):
-                types = ", ".join(f"{n} {stype}" for n, stype in enumerate(STORAGE))
+            if not -1 <= code < len(STORAGE_TYPES):
+                types = ", ".join(f"{n} {stype}" for n, stype in enumerate(STORAGE_TYPES))
                 raise MXNetError(
                     f"custom operator '{self.name}': InferSType gives output {i} the unknown storage type {code}; "
                     f"types are {types}"
                 )
-        return [STORAGE[max(code, 0)] for code in outputs[: self.num_outputs]]
+        return [STORAGE_TYPES[max(code, 0)] for code in outputs[: self.num_outputs]]
 
     def require_inputs(self, given: int) -> None:
         """Raise unless this is the number of inputs."""

@@ -11,9 +11,9 @@ import numpy as np
 
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import MXNetError
-from hybridc.library.extension_call import STORAGE, Call
+from hybridc.library.extension_call import Call
 from hybridc.library.extension_compute import CallFrame
-from hybridc.sparse_storage import CsrStorage, RowSparseStorage, SparseStorage
+from hybridc.sparse_storage import STORAGE_TYPES, CsrStorage, RowSparseStorage, SparseStorage
 
 _Pointers = POINTER(c_void_p)
 _Malloc = CFUNCTYPE(None, c_void_p, c_int, c_int, c_int, _Pointers, _Pointers, _Pointers)
@@ -54,7 +54,7 @@ def run(
         if isinstance(x, SparseStorage):
             keep.append(_enter(frame.inputs.arrays, i, x))
     for i, stype in enumerate(stypes):
-        frame.outputs.arrays["storage_types"][i] = STORAGE.index(stype)
+        frame.outputs.arrays["storage_types"][i] = STORAGE_TYPES.index(stype)
     failed: list[Exception] = []
 
     def malloc(_: Any, index: int, count: int, ends: int, data: Any, indices: Any, indptr: Any) -> None:
@@ -92,7 +92,7 @@ def _values(x: Any) -> Any:
 def _enter(arrays: dict[str, Any], i: int, x: SparseStorage) -> list[Any]:
     """Put the indices of a sparse input into the C arrays of a call; the result must live as long."""
     indices = np.ascontiguousarray(x.indices, np.int64)
-    arrays["storage_types"][i] = STORAGE.index(x.stype)
+    arrays["storage_types"][i] = STORAGE_TYPES.index(x.stype)
     arrays["indices"][i] = indices.ctypes.data
     arrays["indices_lengths"][i] = c_int64(math.prod(indices.shape)).value
     if not isinstance(x, CsrStorage):

@@ -13,9 +13,10 @@ import numpy as np
 from hybridc.array.ndarray import NDArray, values_of, wrap
 from hybridc.array_files import formats
 from hybridc.array_files.contents import ArrayFile, StoredArray
-from hybridc.array_files.mxnet_format import STORAGE_TYPES, TYPE_FLAGS
+from hybridc.array_files.mxnet_format import TYPE_FLAGS
 from hybridc.dtypes import BFLOAT16
 from hybridc.errors import MXNetError, NestedArraysError
+from hybridc.sparse_storage import STORAGE_TYPES
 
 # MXNet's tables of numbers, under its names: of dtypes, what gradients are asked for, and storage types.
 DTYPE_NP_TO_MX: dict[Any, int] = {None: -1, **{d.type: n for d, n in TYPE_FLAGS.items() if n < 8}}

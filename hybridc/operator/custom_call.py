@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from hybridc.array.ndarray import NDArray, wrap
+from hybridc.array.ndarray import NDArray, buffer_of, wrap
 from hybridc.array.numpy_array import as_default
 from hybridc.context import Context
 from hybridc.dialects.checked import lasting, readonly
@@ -16,7 +16,7 @@ from hybridc.dialects.operator import Array
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import CustomOpError, DTypeError, MXNetError, ShapeError
 from hybridc.ground.events import recorded
-from hybridc.sparse_storage import stype_of, zeros
+from hybridc.sparse_storage import STORAGE_TYPES, stype_of, zeros
 
 
 class _Undeclared:
@@ -254,7 +254,7 @@ class CustomCall:
                 aux=auxiliary,
             )
         _check_filled(where, "out_data", given, results)
-        return [_buffer(r) for r in (*results, *auxiliary)]
+        return [buffer_of(r) for r in (*results, *auxiliary)]
 
     def backward(
         self,
@@ -285,7 +285,7 @@ class CustomCall:
                 aux=[as_default(NDArray(a)) for a in state.auxiliary],
             )
         _check_filled(where, "in_grad", given, results)
-        grads = [_buffer(r) if n else None for r, n in zip(results, needed, strict=False)]
+        grads = [buffer_of(r) if n else None for r, n in zip(results, needed, strict=False)]
         return [*grads, *[None] * len(self.auxiliary)]
 
     def _values(self, what: str, arrays: Sequence[Array | None]) -> list[Any]:
@@ -330,13 +330,9 @@ def _sizes(said: Any) -> Shape:
 
 
 def _stype(said: Any) -> str:
-    if said not in ("default", "row_sparse", "csr"):
+    if said not in STORAGE_TYPES:
         raise ValueError(said)
     return said
-
-
-def _buffer(x: NDArray) -> Any:
-    return x.asnative() if x.stype == "default" else x._data  # pyright: ignore[reportPrivateUsage]
 
 
 def _dtype(said: Any) -> DType:

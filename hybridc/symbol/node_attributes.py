@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.array_files.mxnet_format import STORAGE_TYPES, TYPE_FLAGS
+from hybridc.array_files.mxnet_format import TYPE_FLAGS
 from hybridc.dialects.interchange import text
 from hybridc.dialects.operator import Operator
 from hybridc.dialects.operator_attribute import DType, Shape, literal
 from hybridc.errors import AttributeValueError, UnsupportedError
 from hybridc.ground.state import STATE
+from hybridc.sparse_storage import STORAGE_TYPES
 from hybridc.symbol import graph
 from hybridc.symbol.graph import Entry, SymbolNode
 

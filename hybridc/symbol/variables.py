@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from hybridc import attribute
-from hybridc.array_files.mxnet_format import STORAGE_TYPES, TYPE_FLAGS
+from hybridc.array_files.mxnet_format import TYPE_FLAGS
 from hybridc.errors import AttributeValueError, DTypeError
 from hybridc.ground.location import user_location
+from hybridc.sparse_storage import STORAGE_TYPES
 from hybridc.symbol.composed import ComposedSymbol
 from hybridc.symbol.graph import SymbolNode
 from hybridc.symbol.node_attributes import checked

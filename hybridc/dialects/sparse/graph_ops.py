@@ -153,14 +153,9 @@ class Adjacency(Opaque):
         return [(((2,),), {}, "dgl_adjacency: a graph is a csr matrix, got shape (2,)")]
 
 
-@register("hybrid.dgl_subgraph", "contrib.dgl_subgraph", "_contrib_dgl_subgraph")
-class InducedSubgraph(GraphOperator):
-    """The parts of a graph with some of its vertices, for each of several arrays of them, and the edges between these
+class GraphParts(GraphOperator):
+    """Graphs that are made of others, whose edges have new numbers; with a mapping, too, those with the old ones."""
 
-    Edges have new numbers, from 0 on. With ``return_mapping`` further results are the same parts with the old ones.
-    """
-
-    NNVM = "_contrib_dgl_subgraph"
     return_mapping: bool = attribute(False, "whether there are results with the old numbers of edges")
 
     @property
@@ -168,20 +163,34 @@ class InducedSubgraph(GraphOperator):
         """Of the parts, and of those with the old numbers."""
         return ("csr", "csr") if self.return_mapping else ("csr",)
 
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        return dtypes, [dtypes[0]] * self.num_outputs()
+
+    def renumbered(self, graphs: list[CsrStorage]) -> Any:
+        """The results, of graphs with the old numbers of edges."""
+        results = [x.with_data(np.arange(len(x.data), dtype=x.dtype)) for x in graphs]
+        results += graphs if self.return_mapping else []
+        return tuple(results) if len(results) > 1 else results[0]
+
+
+@register("hybrid.dgl_subgraph", "contrib.dgl_subgraph", "_contrib_dgl_subgraph")
+class InducedSubgraph(GraphParts):
+    """The parts of a graph with some of its vertices, for each of several arrays of them, and the edges between these
+
+    Edges have new numbers, from 0 on. With ``return_mapping`` further results are the same parts with the old ones.
+    """
+
+    NNVM = "_contrib_dgl_subgraph"
+
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         graph, *vertices = shapes
         require_graph(self.title(), graph)
         return shapes, [(n[0], n[0]) for n in vertices] * len(self.STORAGE)
 
-    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
-        return dtypes, [dtypes[0]] * self.num_outputs()
-
     def eager_sparse(self, *arrays: Any) -> Any:
         graph = as_csr(arrays[0])
         old = [_induced(graph, vertices_of(v)) for v in arrays[1:]]
-        new = [x.with_data(np.arange(len(x.data), dtype=x.dtype)) for x in old]
-        found = [*new, *(old if self.return_mapping else ())]
-        return tuple(found) if len(found) > 1 else found[0]
+        return self.renumbered(old)
 
 
 def _induced(graph: CsrStorage, vertices: Any) -> CsrStorage:
@@ -189,9 +198,8 @@ def _induced(graph: CsrStorage, vertices: Any) -> CsrStorage:
     place = np.full(graph.shape[1], -1, np.int64)
     place[vertices] = np.arange(len(vertices))
     rows = graph.take_rows(vertices)
-    inside = place[rows.indices] >= 0
-    ends = np.concatenate([[0], np.cumsum(inside)])[rows.indptr]
-    return CsrStorage((len(vertices),) * 2, rows.data[inside], place[rows.indices[inside]], ends).sorted()
+    columns = place[rows.indices]
+    return rows.with_columns(len(vertices), columns, columns >= 0).sorted()
 
 
 class NeighborSample(GraphOperator):
@@ -315,14 +323,13 @@ class NonUniformNeighbors(NeighborSample):
 
 
 @register("hybrid.dgl_graph_compact", "contrib.dgl_graph_compact", "_contrib_dgl_graph_compact")
-class GraphCompact(GraphOperator):
+class GraphCompact(GraphParts):
     """Sampled graphs without what is left of their rows and columns: inputs are graphs, then the vertices of each
 
     Edges have new numbers, from 0 on. With ``return_mapping`` further results are the same graphs with the old ones.
     """
 
     NNVM = "_contrib_dgl_graph_compact"
-    return_mapping: bool = attribute(False, "whether there are results with the old numbers of edges")
     graph_sizes: Shape = attribute((), "the number of vertices of each graph")
 
     def check(self) -> None:
@@ -332,19 +339,11 @@ class GraphCompact(GraphOperator):
                 f"array of vertices; there are {self.num_args} inputs"
             )
 
-    @property
-    def STORAGE(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Of the graphs, and of those with the old numbers."""
-        return ("csr", "csr") if self.return_mapping else ("csr",)
-
     def groups(self) -> int:
         return self.num_args // 2
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         return shapes, [(n, n) for n in self.graph_sizes] * len(self.STORAGE)
-
-    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
-        return dtypes, [dtypes[0]] * self.num_outputs()
 
     def eager_sparse(self, *arrays: Any) -> Any:
         graphs, vertices = arrays[: self.groups()], arrays[self.groups() :]
@@ -356,6 +355,4 @@ class GraphCompact(GraphOperator):
             rows = graph.slice_rows(0, size)
             # COMPAT(mxnet): with return_mapping the old numbers; there they are 0.
             old.append(CsrStorage((size, size), rows.data, place[rows.indices], rows.indptr).sorted())
-        new = [x.with_data(np.arange(len(x.data), dtype=x.dtype)) for x in old]
-        found = [*new, *(old if self.return_mapping else ())]
-        return tuple(found) if len(found) > 1 else found[0]
+        return self.renumbered(old)

@@ -60,9 +60,7 @@ def _of_rows(a: CsrStorage, b: Any) -> Any:
     if not isinstance(b, RowSparseStorage):
         return _by_rows(a, b)
     places, found = b.find(a.indices)
-    ends = np.concatenate([[0], np.cumsum(found)])[a.indptr]
-    chosen = CsrStorage((a.shape[0], len(b.indices)), a.data[found], places[found], ends)
-    return chosen.matrix() @ b.data
+    return a.with_columns(len(b.indices), places, found).matrix() @ b.data
 
 
 def _by_rows(a: CsrStorage, b: Any) -> Any:
