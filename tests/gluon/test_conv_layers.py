@@ -105,9 +105,6 @@ WRONG = {
     "AvgPool3D: pool_size must be a number or a list of 3 ints, got (2, 2)": lambda: nn.AvgPool3D((2, 2)),
     "ReflectionPad2D: padding must be a number or a tuple of 8 ints, got (1, 1)": lambda: nn.ReflectionPad2D((1, 1)),
     "PixelShuffle3D: factor must be a number or a list of 3 ints": lambda: contrib_nn.PixelShuffle3D((1, 2)),
-    "SparseEmbedding: this version of hybridc does not have sparse storage; use gluon.nn.Embedding(3, 2)": lambda: (
-        contrib_nn.SparseEmbedding(3, 2)
-    ),
     "DeformableConvolution: layout must be 'NCHW', got 'NHWC'": lambda: cnn.DeformableConvolution(3, layout="NHWC"),
 }
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from hybridc import random
+from hybridc.dialects.array.gather import as_index
 from hybridc.dialects.operator import Bad, Opaque, Sample, attribute, no_gradient, register
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import AttributeValueError, ShapeError
@@ -95,10 +96,12 @@ class EdgeId(Opaque):
         return ("default",)
 
     def eager(self, *arrays: Any) -> Any:
+        self.infer_shape([x.shape for x in arrays])
         return self.eager_sparse(*arrays)
 
     def eager_sparse(self, *arrays: Any) -> Any:
-        graph, rows, columns = as_csr(arrays[0]), *map(vertices_of, arrays[1:])
+        graph = as_csr(arrays[0])
+        rows, columns = (as_index(vertices_of(x), n, "raise") for x, n in zip(arrays[1:], graph.shape, strict=True))
         found = np.full(len(rows), -1, graph.dtype)
         for i, (row, column) in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
             edges = slice(int(graph.indptr[row]), int(graph.indptr[row + 1]))
@@ -138,6 +141,7 @@ class Adjacency(Opaque):
         return ("csr",)
 
     def eager(self, *arrays: Any) -> Any:
+        self.infer_shape([x.shape for x in arrays])
         return (arrays[0] != 0).astype(np.float32)
 
     def eager_sparse(self, *arrays: Any) -> Any:
@@ -175,7 +179,7 @@ class GraphParts(GraphOperator):
 
 @register("hybrid.dgl_subgraph", "contrib.dgl_subgraph", "_contrib_dgl_subgraph")
 class InducedSubgraph(GraphParts):
-    """The parts of a graph with some of its vertices, for each of several arrays of them, and the edges between these
+    """The part of a graph with some of its vertices and the edges between them, for each of several arrays of them
 
     Edges have new numbers, from 0 on. With ``return_mapping`` further results are the same parts with the old ones.
     """

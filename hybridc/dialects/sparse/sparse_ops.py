@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.dialects.array.gather import as_index
 from hybridc.dialects.operator import Bad, Opaque, Sample, attribute, no_gradient, register
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import ArgumentTypeError, ShapeError
@@ -30,7 +31,7 @@ class SparseRetain(Opaque):
     def eager(self, *arrays: Any) -> Any:
         data, indices = arrays
         rows = np.zeros(len(data), bool)
-        rows[indices.astype(np.int64)] = True
+        rows[as_index(indices, len(data), "raise")] = True
         made = np.zeros_like(data)
         made[rows] = data[rows]
         return made
@@ -40,7 +41,7 @@ class SparseRetain(Opaque):
 
     def eager_sparse(self, *arrays: Any) -> Any:
         data, indices = arrays
-        return data.retain(np.asarray(indices).astype(np.int64).ravel())
+        return data.retain(as_index(np.asarray(indices), len(data), "raise").ravel())
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, _, indices, _ = values
@@ -86,7 +87,7 @@ class GetNnz(Opaque):
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        return [Sample([np.array([[1.0, 0], [0, 0], [2, 3]])], lambda _: np.array([2, 1]), axis=0)]
+        return [Sample([np.array([[1.0, 0], [0, 0], [2, 3]])], lambda _: np.array([2, 1]), grad=False, axis=0)]
 
     @classmethod
     def bad_samples(cls) -> Sequence[Bad]:
