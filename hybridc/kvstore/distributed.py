@@ -116,6 +116,9 @@ def _broadcast(arrays: Sequence[NDArray], sums: RankSums) -> None:
         if not array.size:
             continue
         data = array._data
+        if array.stype != "default":
+            array._data = sums.ranks.broadcast_object(data)
+            continue
         if type(data) is np.ndarray and data.flags.c_contiguous and data.flags.writeable:
             sums.ranks.broadcast(data)
             written(data)

@@ -18,6 +18,7 @@ from hybridc.communication.compression import Residuals, Rounding, compression_o
 from hybridc.communication.gradient_buckets import GradientBuckets, Kind
 from hybridc.errors import UnsupportedError
 from hybridc.ground.watches import written
+from hybridc.kvstore.sums_of_rows import of_rows, sums_of_rows
 from hybridc.optimizer import Optimizer
 
 # Sets of arrays for which buckets are kept; the oldest go first.
@@ -71,6 +72,19 @@ class RankSums:
         The arrays are the same at each call with these keys, and have the sums until the next. ``call`` says what all
         ranks call.
         """
+        rows = of_rows(groups)
+        if rows:
+            dense = [i for i in range(len(groups)) if i not in rows]
+            found = [group[0] for group in groups]
+            for indices, totals in self.totals([keys[i] for i in dense], [groups[i] for i in dense], call):
+                for i in indices:
+                    found[dense[i]] = totals[i]
+                yield tuple([dense[i] for i in indices]), found
+            with labelled(call):
+                for i, total in self._sums_of_rows(rows, [str(key) for key in keys], groups).items():
+                    found[i] = total
+            yield tuple(rows), found
+            return
         with labelled(call):
             buckets = self._of(tuple(keys), groups, [str(key) for key in keys])
             buckets.start(lambda i, view: _add_up(groups[i], view))
@@ -86,8 +100,20 @@ class RankSums:
         """Write the sum of each group into all of its arrays; the numbers of the groups, bucket after bucket.
 
         Array ``d`` of group ``i`` counts as 0 if ``(i, d)`` is in ``absent``. The first array of a group becomes a view
-        of its bucket, so that at the next step nothing is copied, unless others know its memory.
+        of its bucket, so that at the next step nothing is copied, unless others know its memory. Sums of row_sparse
+        arrays, whose sizes differ from step to step, are in no bucket, and are the last.
         """
+        rows = of_rows(groups)
+        if rows:
+            dense = [i for i in range(len(groups)) if i not in rows]
+            there = [(dense.index(i), d) for i, d in absent if i in dense]
+            for indices in self.reduce([names[i] for i in dense], [groups[i] for i in dense], there):
+                yield tuple([dense[i] for i in indices])
+            for i, total in self._sums_of_rows(rows, names, groups, absent).items():
+                for array in groups[i]:
+                    assign(total, array)
+            yield tuple(rows)
+            return
         before = self._buckets.get(None)
         buckets = before if self._holds(before, groups, names) else self._of(None, groups, names)
         assert buckets is not None
@@ -108,6 +134,20 @@ class RankSums:
             for i in indices:
                 _write(buckets.views[i], groups[i])
             yield indices
+
+    def _sums_of_rows(
+        self, rows: list[int], names: list[str], groups: Sequence[Group], absent: Collection[tuple[int, int]] = ()
+    ) -> dict[int, NDArray]:
+        """The sums of the groups of these numbers, which are row_sparse."""
+        named = [names[i] for i in rows]
+        if self._compression is not None:
+            raise UnsupportedError(
+                f"the gradient of {named[0]!r} is sparse, and gradients are compressed, which only dense ones can be; "
+                "leave the compression out, or sparse_grad=False"
+            )
+        present = [[x for d, x in enumerate(groups[i]) if (i, d) not in absent] for i in rows]
+        sums = sums_of_rows(self.ranks, named, present, [groups[i][0] for i in rows])
+        return dict(zip(rows, sums, strict=True))
 
     @contextlib.contextmanager
     def same_random(self, optimizer: Any, step: int, place: int) -> Generator[None]:

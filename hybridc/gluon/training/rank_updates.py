@@ -13,7 +13,6 @@ from hybridc.communication.agreement import require_equal
 from hybridc.communication.communicator import labelled
 from hybridc.communication.compression import Rounding
 from hybridc.context import Context
-from hybridc.errors import UnsupportedError
 from hybridc.gluon.parameter import Parameter
 from hybridc.gluon.training.fresh_gradients import freshness
 from hybridc.gluon.training.store_updates import StoreUpdates
@@ -31,13 +30,6 @@ class RankUpdates(StoreUpdates):
         self, params: Sequence[Parameter], contexts: Sequence[Context], optimizer: Any, kvstore: Any, on_store: bool
     ) -> None:
         super().__init__(params, contexts, optimizer, kvstore, on_store)
-        sparse = [p.name for p in params if not p.stype == p.grad_stype == "default"]
-        if sparse:
-            # COMPAT(mxnet): there ranks sum rows.
-            raise UnsupportedError(
-                f"Trainer: {sparse[0]} or its gradient is sparse, and ranks sum dense ones; leave sparse_grad=True "
-                "and stype out, or train on one rank"
-            )
         self._sums: RankSums = kvstore.rank_sums
         self.broadcast([param for param in params if not param.is_deferred])
 
@@ -124,7 +116,7 @@ class RankUpdates(StoreUpdates):
         """The gradients of a parameter on all devices; zeros for stale ones."""
         param = self.params[number]
         pairs = zip(freshness(param), param.gradients(), strict=True)
-        return [grad if is_fresh else grad._like(np.zeros_like(grad._data)) for is_fresh, grad in pairs]
+        return [grad if is_fresh else grad._zeros(grad.stype) for is_fresh, grad in pairs]
 
     def _summed(self, absent_if_stale: bool = False) -> Iterator[list[int]]:
         """Sum all gradients over devices and ranks; the numbers of the parameters, bucket after bucket.
@@ -166,4 +158,5 @@ class RankUpdates(StoreUpdates):
 
 
 def _described(params: Sequence[Parameter]) -> dict[str, str]:
-    return {param.name: f"{param.shape} {np.dtype(param.dtype)} {param.grad_req}" for param in params}
+    kinds = {p.name: (p.shape, np.dtype(p.dtype), p.stype, p.grad_req, p.grad_stype) for p in params}
+    return {name: " ".join(map(str, kind)).replace(" default", "") for name, kind in kinds.items()}

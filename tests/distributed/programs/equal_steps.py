@@ -16,6 +16,7 @@ from hybridc.communication import communicator
 from hybridc.gluon import nn
 
 STEPS, BATCH, CLASSES = 50, 8, 5
+WORDS = ("embedding", "rows")  # networks on words, whose gradients are dense, or rows
 
 
 def network(kind, norm=nn.BatchNorm, context=None):
@@ -28,8 +29,8 @@ def network(kind, norm=nn.BatchNorm, context=None):
         net.add(nn.Conv2D(4, 3, use_bias=False), norm(), nn.Activation("relu"), nn.GlobalAvgPool2D())
     elif kind == "gru":
         net.add(gluon.rnn.GRU(9, layout="NTC"))
-    elif kind == "embedding":
-        net.add(nn.Embedding(11, 6), nn.Dense(13, activation="relu"))
+    elif kind in WORDS:
+        net.add(nn.Embedding(11, 6, sparse_grad=kind == "rows"), nn.Dense(13, activation="relu"))
     else:
         net.add(nn.Dense(16, activation="gelu", flatten=False), nn.Dropout(0), nn.InstanceNorm(), nn.Flatten())
     net.add(nn.Dense(CLASSES))
@@ -40,9 +41,10 @@ def network(kind, norm=nn.BatchNorm, context=None):
 
 def batches(kind):
     rng = np.random.default_rng(1)
-    shape = {"conv": (3, 8, 8), "norm": (3, 8, 8), "gru": (6, 7), "tokens": (4, 10), "embedding": (4,)}.get(kind, (20,))
+    shape = {"conv": (3, 8, 8), "norm": (3, 8, 8), "gru": (6, 7), "tokens": (4, 10)}.get(kind, (20,))
+    shape = (4,) if kind in WORDS else shape
     for _ in range(STEPS):
-        x = rng.integers(0, 11, (BATCH, *shape)) if kind == "embedding" else rng.standard_normal((BATCH, *shape))
+        x = rng.integers(0, 11, (BATCH, *shape)) if kind in WORDS else rng.standard_normal((BATCH, *shape))
         yield x.astype(np.float32), rng.integers(0, CLASSES, BATCH).astype(np.float32)
 
 
