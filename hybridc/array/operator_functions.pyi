@@ -1738,7 +1738,7 @@ def dgl_graph_compact(*data: Any, num_args: Any = ..., return_mapping: Any = ...
     ...
 
 def dgl_subgraph(*data: Any, num_args: Any = ..., return_mapping: Any = ..., out: Any = ..., name: Any = ...) -> Any:
-    """The parts of a graph with some of its vertices, for each of several arrays of them, and the edges between these"""
+    """The part of a graph with some of its vertices and the edges between them, for each of several arrays of them"""
     ...
 
 def diag(
@@ -4347,14 +4347,12 @@ def rows_scatter(
     data: _A,
     indices: _A | None = None,
     shape: int | Sequence[int] = ...,
-    axis: int = 0,
-    mode: Literal['clip', 'wrap', 'raise'] | str = 'clip',
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
 ) -> _A:
-    """The gradient of a table of which rows were taken, as a row_sparse array; dense in a compiled graph"""
+    """Zeros of ``shape``, to whose rows those of the input are added, as a row_sparse array."""
     ...
 
 def rrelu(

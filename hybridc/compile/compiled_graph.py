@@ -16,11 +16,13 @@ from hybridc.dialects.error_context import raise_located
 from hybridc.errors import MXNetError
 from hybridc.ground.cached import cached_property
 from hybridc.ground.debug import compiling
+from hybridc.ground.hooks import HOOKS
 from hybridc.ground.locks import UPDATES
 from hybridc.ground.nesting import grouping, regroup
 from hybridc.ground.state import STATE
 from hybridc.ground.watches import written
 from hybridc.runtime.executable import Executable
+from hybridc.sparse_storage import RowSparseStorage
 from hybridc.trace.gradients import ancestors
 from hybridc.trace.tracer import Trace
 
@@ -38,7 +40,8 @@ class CompiledGraph:
     """The compiled forward program of one signature and, if gradients are wanted, its backward program.
 
     ``saved``: the backward's first arguments, as indices into the forward's inputs and then its results. ``grads``:
-    indices of the inputs that it differentiates. ``saved_bytes``: size of saved values in the workspace.
+    indices of the inputs that it differentiates. ``saved_bytes``: size of saved values in the workspace. ``rows``: the
+    inputs whose gradients are row_sparse: of each the backward gives rows and their numbers.
     ``origin``: a sentence on where the graph is from, if it was not compiled for this trace.
     """
 
@@ -51,6 +54,7 @@ class CompiledGraph:
         grads: Sequence[int],
         saved_bytes: int = 0,
         heads: tuple[int, ...] | None = None,
+        rows: Sequence[int] = (),
     ) -> None:
         self.trace = trace
         self._context = trace.context
@@ -62,6 +66,7 @@ class CompiledGraph:
         self.saved = saved
         self.grads = grads
         self.saved_bytes = saved_bytes
+        self.rows = frozenset(rows)
         self.origin = ""
         self.updates = trace.updates
         self.visible = len(trace.outputs) - len(self.updates)
@@ -126,6 +131,7 @@ class CompiledGraph:
         lines += _described(self.forward, "forward", kept)
         if self.backward is not None:
             lines += _described(self.backward, "backward")
+        lines += [f"gradient of {self.trace.leaves[i].name}: the rows that were taken" for i in sorted(self.rows)]
         for heads, graph in self._of_heads.items():
             assert graph.backward is not None
             suffix = "" if graph.forward is self.forward else ", after a forward of its own"
@@ -282,13 +288,19 @@ class RecordedCall:
         places: Sequence[Any] = (None,) * len(graph.grads)
         if into:
             places = [_place(into.get(i), values[i], arguments) if i in wanted else None for i in graph.grads]
-        results = graph.backward(places, *arguments)
+        if graph.rows:
+            places = [place for i, place in zip(graph.grads, places, strict=True) for _ in range(1 + (i in graph.rows))]
+        results = iter(graph.backward(places, *arguments))
         if workspace is not None:
             graph.forward.release(workspace)
         grads: list[Any] = [None] * len(node.entries)
-        for i, result in zip(graph.grads, results, strict=True):
-            if i in wanted:
-                grads[i] = wrap(result)
+        for i in graph.grads:
+            if i in graph.rows:
+                grads[i] = HOOKS.wrap_sparse(RowSparseStorage.of_sum(values[i].shape, next(results), next(results)))
+            elif i in wanted:
+                grads[i] = wrap(next(results))
+            else:
+                next(results)
         return grads
 
     def _replayed(self, ograds: Sequence[Any], inputs: Sequence[Any], chosen: tuple[int, ...]) -> Sequence[Any]:

@@ -20,7 +20,7 @@ from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.inlined_layers import inline_layers
 from hybridc.compile.targets import Planning, Target, target_named
 from hybridc.dialects.body import Body
-from hybridc.dialects.mlir.graph_notes import DONATED, HEADS, SAVED
+from hybridc.dialects.mlir.graph_notes import DONATED, HEADS, ROWS, SAVED
 from hybridc.ground import debug
 from hybridc.ground.records import dataclass
 from hybridc.ir.planned import Program
@@ -192,8 +192,9 @@ class Lowered:
         saved = SAVED.of(backward) if backward is not None else ()
         saved_bytes = self._saved_bytes(backward, saved) if backward is not None else 0
         heads = HEADS.of(backward) if backward is not None else None
+        rows = ROWS.of(backward) if backward is not None else ()
         programs = executables["forward"], executables.get("backward")
-        return CompiledGraph(self.trace, *programs, saved, self.grads, saved_bytes, heads)
+        return CompiledGraph(self.trace, *programs, saved, self.grads, saved_bytes, heads, rows)
 
     def _saved_bytes(self, backward: FuncOp, saved: tuple[int, ...]) -> int:
         """Bytes of values that the forward saves for the backward, inputs and results apart."""

@@ -48,6 +48,7 @@ class StoredGraph:
     grads: tuple[int, ...]
     saved_bytes: int
     heads: tuple[int, ...] = ()
+    rows: tuple[int, ...] = ()
     lines: dict[str, list[int]] = field(default_factory=lambda: dict[str, list[int]]())
 
 
@@ -110,7 +111,8 @@ def _found(key: str, traced: Traced, target: str) -> CompiledGraph | None:
     if executables is None:
         return None
     forward, backward = executables["forward"], executables.get("backward")
-    graph = CompiledGraph(traced.trace, forward, backward, stored.saved, stored.grads, stored.saved_bytes, stored.heads)
+    facts = stored.saved, stored.grads, stored.saved_bytes, stored.heads, stored.rows
+    graph = CompiledGraph(traced.trace, forward, backward, *facts)
     graph.origin = "from the cache on the disk, which an earlier process filled"
     if is_adopted(key, made_for(target)):
         graph.origin = "from the file that it was compiled into"
@@ -141,7 +143,7 @@ def _keep(key: str, traced: Traced, graph: CompiledGraph, target: str) -> None:
     programs = {e.program.name: e.planned for e in executables if isinstance(e.planned, NativeSource | TritonProgram)}
     with contextlib.suppress(NotWritable):
         lines = _lines(programs, traced.trace)
-        facts = (tuple(graph.saved), tuple(graph.grads), graph.saved_bytes, graph.heads, lines)
+        facts = (tuple(graph.saved), tuple(graph.grads), graph.saved_bytes, graph.heads, tuple(graph.rows), lines)
         keep(key, StoredGraph(programs, *facts), made_for(target))
 
 

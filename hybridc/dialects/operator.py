@@ -480,6 +480,11 @@ class Operator(Interchange, metaclass=OperatorType):
         """Where the input begins in the result, if that is zeros around the input; else None."""
         return None
 
+    @unrecorded
+    def rows_added(self, F: Any, *inputs: Any) -> tuple[Any, Any] | None:
+        """The rows that it adds to zeros, and their numbers, if it does that alone; else None."""
+        return None
+
     @recorded
     def gradient_of(self, needed: Sequence[bool], F: Any, *values: Any) -> Any:
         """As :meth:`gradient`, given which inputs need a gradient."""

@@ -535,8 +535,7 @@ class HybridBlock(Block):
         if any(p.is_deferred for p in params.values()):
             self._finish_deferred(params, args)
         if self._op_hook is None:
-            is_dense = all(p.stype == p.grad_stype == "default" for p in params.values())
-            kind = CachedGraph if is_dense else SparseGraph
+            kind = CachedGraph if all(p.stype == "default" for p in params.values()) else SparseGraph
             graph = kind(self, self._backends, self._is_static, self._is_background)
         else:
             graph = MonitoredGraph(self, *self._op_hook)

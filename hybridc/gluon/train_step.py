@@ -19,7 +19,7 @@ from hybridc.gluon.hybridize.report import Report
 from hybridc.gluon.hybridize.step_graph import REMEDY, Bound, StepEntry, StepGraphs, StepPart, StepSettings
 from hybridc.gluon.trainer import Trainer
 from hybridc.ground.locks import ForkLock
-from hybridc.ground.nesting import as_list, regroup
+from hybridc.ground.nesting import as_list, flatten, regroup
 from hybridc.ground.state import STATE
 from hybridc.kvstore import sharing
 from hybridc.optimizer import Optimizer
@@ -47,6 +47,9 @@ class TrainStep:
     If the trainer has a distributed kvstore, gradients are summed over ranks while the backward goes on. With
     ``shard_optimizer`` each rank has, and updates, its part of the optimizer's states. With ``sync_every`` above 1 the
     ranks train alone, and average their parameters after so many updates (local SGD).
+
+    Where a gradient is row_sparse, forward and backward are one program, and the trainer updates the parameters: the
+    rows that the batch took. Of the settings it takes ``keep_grads`` and ``ignore_stale_grad``.
     """
 
     def __init__(
@@ -69,14 +72,13 @@ class TrainStep:
         if shard_optimizer and (keep_grads or sync_every > 1):
             other = "keep_grads" if keep_grads else "sync_every"
             raise MXNetError(f"TrainStep: shard_optimizer=True, where no rank has whole gradients, excludes {other}")
-        sparse = [p.name for p in trainer.parameters if not p.stype == p.grad_stype == "default"]
-        if sparse:
-            raise UnsupportedError(
-                f"TrainStep: {sparse[0]} or its gradient is sparse, and compiled steps are dense; use autograd.record, "
-                "backward and trainer.step, or leave sparse_grad=True out"
-            )
         settings = StepSettings(keep_grads, ignore_stale_grad, clip_global_norm, accumulate, sync_every)
         self._block = _Step(net, loss, trainer, settings, shard_optimizer)
+        sparse = [p.name for p in trainer.parameters if not p.stype == p.grad_stype == "default"]
+        self._updates_rows = bool(sparse)
+        if sparse:
+            self._check_rows(sparse[0])
+            self._block.hybridize(static_alloc=net._is_static)
         self._calls = 0
         self._examples = 0  # of the calls whose gradients are added up
         self._sharded: list[int] = []  # the parameters whose states are sharded
@@ -91,6 +93,8 @@ class TrainStep:
         """
         if STATE.trace is not None:
             raise TraceError("a TrainStep cannot be called while a block is traced; call it in the training loop")
+        if self._updates_rows:
+            return self._step_of_rows(data, label, batch_size)
         settings = self._block.settings
         with self._lock.current:
             with autograd.train_mode():
@@ -116,6 +120,9 @@ class TrainStep:
         They are as in a call, and each array may be given by its shape, see :meth:`HybridBlock.compile`.
         """
         data, label = samples((data, label), dtype, self._block.trainer.contexts[0])
+        if self._updates_rows:
+            self._block.compile(data, label, training=True)
+            return
         optimizer, count = self._block.trainer.optimizer, self._block.settings.accumulate
         with self._lock.current:
             with autograd.train_mode():
@@ -125,6 +132,31 @@ class TrainStep:
                 if part not in entry.bound:
                     numbers = following(optimizer, entry.indices) if part.updates else []
                     self._bind(entry, (data, label), numbers, part)
+
+    def _check_rows(self, name: str) -> None:
+        """Raise if the step is asked for what sparse gradients, as that of the parameter ``name``, do not take."""
+        usual = {"accumulate": 1, "sync_every": 1, "clip_global_norm": None, "shard_optimizer": False}
+        asked = [key for key, value in self._settings().items() if value != usual[key]]
+        if asked:
+            raise UnsupportedError(
+                f"TrainStep: {name} or its gradient is sparse, so the trainer updates the parameters, and "
+                f"{asked[0]} is for steps of dense gradients; leave it out, or leave sparse_grad=True out"
+            )
+
+    def _step_of_rows(self, data: Any, label: Any, batch_size: float | None) -> Any:
+        """Train with one batch: a compiled forward and backward, with rows as gradients, and the trainer's step."""
+        trainer = self._block.trainer
+        if trainer._amp_loss_scaler is not None:
+            raise UnsupportedError(f"TrainStep does not scale losses, for which amp.init_trainer asks. {REMEDY}")
+        with autograd.record():
+            results = self._block(data, label)
+        autograd.backward(as_list(results)[0])
+        if batch_size is None:
+            own = _length([x for x in as_list(data) if isinstance(x, NDArray)])
+            batch_size = own if trainer.averages else trainer.total_batch_size(own)
+        trainer.step(batch_size, self._block.settings.ignore_stale_grad)
+        arrays, structure = flatten(results, NDArray, "the loss")
+        return regroup([x.detach() for x in arrays], structure)
 
     def _rescale_alike(self, entry: StepEntry, part: StepPart, examples: int, batch_size: float | None) -> None:
         """Divide gradients by the examples of all ranks, after these compared what the update depends on.
@@ -178,7 +210,7 @@ class TrainStep:
 
     def explain(self) -> Report:
         """A report of what was compiled and why: signatures, kernels, host calls; ``.html()`` shows all levels."""
-        graphs = self._block.compiled
+        graphs: Any = self._block.compiled
         if graphs is None:
             return Report(f"{self._block.name}: nothing is compiled yet: call it")
         return Report(graphs.explain(), graphs.compilations(), graphs.programs())

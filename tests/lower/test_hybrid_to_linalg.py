@@ -92,7 +92,6 @@ def test_operators_of_the_host_are_known():
     # Elementwise functions that `math` lacks; movements that add to places, or raise at places out of range.
     others = {"erfinv", "gamma", "gammaln", "digamma"}
     others |= {"gather_nd", "index_copy", "scatter_add_nd", "scatter_nd", "scatter_set_nd", "take", "take_scatter"}
-    others |= {"rows_scatter"}
     assert found - opaque == others
     described = {"arange", "arange_like", "constant", "eye", "full", "index_array", "linspace", "ones", "zeros"}
     assert not found & described

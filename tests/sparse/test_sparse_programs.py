@@ -211,14 +211,6 @@ def test_gradients_that_are_added():
     assert len(x.grad.indices) == 0
 
 
-def test_a_compiled_step_says_that_it_is_dense():
-    net = mx.gluon.nn.Embedding(5, 2, sparse_grad=True)
-    net.initialize()
-    trainer = mx.gluon.Trainer(net.collect_params(), "sgd")
-    with pytest.raises(mx.errors.UnsupportedError, match=r"embedding.*weight or its gradient is sparse"):
-        mx.gluon.TrainStep(net, mx.gluon.loss.L2Loss(), trainer)
-
-
 @pytest.mark.parametrize("stype", ["default", "row_sparse"])
 def test_parameters_of_rows_are_saved_and_loaded(tmp_path, stype):
     kind = mx.gluon.nn.Embedding if stype == "default" else mx.gluon.contrib.nn.SparseEmbedding

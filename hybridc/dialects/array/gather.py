@@ -203,18 +203,45 @@ class TakeScatter(_Indexed):
 
 
 @register("hybrid.rows_scatter")
-class RowsScatter(TakeScatter):
-    """The gradient of a table of which rows were taken, as a row_sparse array; dense in a compiled graph"""
+class RowsScatter(Composite):
+    """Zeros of ``shape``, to whose rows those of the input are added, as a row_sparse array.
+
+    It is the gradient of a table of which rows were taken. The result of a compiled backward is the rows and their
+    numbers; elsewhere in a graph the operator is dense.
+    """
+
+    INPUTS = ("data", "indices")
+    SAME_DTYPE = False
+    shape: Shape = attribute(doc="shape of the result")
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        data, indices = shapes
+        expected = (*indices, *self.shape[1:])
+        if data != expected:
+            raise ShapeError(f"rows_scatter: data has shape {data}, expected {expected}")
+        return shapes, [self.shape]
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        return dtypes, [dtypes[0]]
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        data, indices = inputs
+        return in_single(F, data, lambda data: F.take_scatter(data, indices, shape=self.shape))
+
+    def rows_added(self, F: Any, *inputs: Any) -> tuple[Any, Any] | None:
+        data, indices = inputs
+        numbers = F.clip(F.cast(F.reshape(indices, shape=(-1,)), "int64"), 0, self.shape[0] - 1)
+        return F.reshape_to(data, shape=(*numbers.shape, *self.shape[1:])), numbers
 
     def eager(self, *arrays: Any) -> Any:
         data, indices = arrays
         self.infer_shape([data.shape, indices.shape])
-        index = as_index(indices, self.shape[0], self.mode).reshape(-1)
+        index = as_index(indices, self.shape[0], "clip").reshape(-1)
         return RowSparseStorage.of_sum(self.shape, data.reshape(len(index), *self.shape[1:]), index)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         ddx, _, indices, _ = values
-        return F.take(ddx, indices, mode=self.mode), None
+        return F.take(ddx, indices), None
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -277,8 +304,9 @@ class Embedding(Composite):
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, data, weight, _ = values
-        scatter = F.rows_scatter if self.sparse_grad or weight.stype == "row_sparse" else F.take_scatter
-        return None, in_single(F, dy, lambda dy: scatter(dy, data, shape=weight.shape))
+        if self.sparse_grad or weight.stype == "row_sparse":
+            return None, F.rows_scatter(dy, data, shape=weight.shape)
+        return None, in_single(F, dy, lambda dy: F.take_scatter(dy, data, shape=weight.shape))
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

@@ -63,6 +63,8 @@ GRADS = Note.integers("hybrid.grads")
 HEADS = Note.integers("hybrid.heads").or_none()
 # Of a backward: the values of the forward that its first arguments are, indices into its inputs and then its results.
 SAVED = Note.integers("hybrid.saved")
+# Of a backward: the inputs whose gradient is two results, rows and their numbers.
+ROWS = Note.integers("hybrid.rows")
 # Of a backward: its results may be written into buffers of the caller's.
 INTO = Note.flag("hybrid.into")
 # Of a planned function: the bytes of its largest live set.

@@ -9,6 +9,9 @@ The attribute ``hybrid.heads`` of the forward lists the results from which gradi
 there is another function, ``@backward_of_heads(…, dy of these…) -> dx…``. What the forward saves is chosen for
 ``@backward`` alone, so it is the same forward whatever the heads are. A result whose gradient cannot be computed is
 an error only where a gradient starts from it: ``@backward`` starts from the others, which its ``hybrid.heads`` lists.
+
+The gradient of a table of which rows alone were taken is two results, rows and their numbers, in any order and with
+repetitions; ``hybrid.rows`` of the backward lists these inputs. So its cost does not grow with the table.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from xdsl.passes import ModulePass
 from hybridc.dialects.error_context import raise_located
 from hybridc.dialects.gradient import vjp
 from hybridc.dialects.mlir.erase import replace_op
-from hybridc.dialects.mlir.graph_notes import GRADS, HEADS, INTO, OUTPUTS, SAVED, TRAINING
+from hybridc.dialects.mlir.graph_notes import GRADS, HEADS, INTO, OUTPUTS, ROWS, SAVED, TRAINING
 from hybridc.dialects.mlir.hybrid import HybridOp, hybrid_dtype, hybrid_shape, location_of
 from hybridc.errors import MXNetError
 from hybridc.ground.hooks import HOOKS
@@ -86,7 +89,8 @@ class _Backward:
         self.trace = self.splicer.trace
         self.grads: dict[SSAValue, list[TracedSymbol]] = {}  # of each value, to be added up
         self.locations: dict[int, Any] = {}
-        self.wanted = [forward.body.block.args[i] for i in GRADS.of(forward)]
+        self.wanted = GRADS.of(forward)
+        self.rows: list[int] = []  # those of the wanted whose gradient is rows
         end = forward.body.block.last_op
         assert isinstance(end, func.ReturnOp)
         self.heads = [end.arguments[i] for i in self.chosen]
@@ -94,7 +98,7 @@ class _Backward:
         self.results = self._gradients()
 
     def _gradients(self) -> list[TracedSymbol]:
-        """The gradients of the inputs, as symbols of the trace."""
+        """The gradients of the inputs, as symbols of the trace: one each, or two where they are rows."""
         F = HOOKS.symbols()
         active = self._active()
         with self.trace.active():
@@ -104,11 +108,17 @@ class _Backward:
             for op in reversed(hybrid_ops(self.forward)):
                 if any(r in self.grads for r in op.results) and any(v in active for v in op.operands):
                     self._differentiate(F, op, active)
-            return [self._sum(F, x) for x in self.wanted]
+            results: list[TracedSymbol] = []
+            for i in self.wanted:
+                value = self.forward.body.block.args[i]
+                rows = self._rows(F, self.grads.get(value, ()))
+                self.rows += [i] * bool(rows)
+                results += rows or [self._sum(F, value)]
+            return results
 
     def _active(self) -> set[SSAValue]:
         """The values that depend on an input to differentiate."""
-        active: set[SSAValue] = set(self.wanted)
+        active: set[SSAValue] = {self.forward.body.block.args[i] for i in self.wanted}
         for op in hybrid_ops(self.forward):
             if any(v in active for v in op.operands):
                 active.update(op.results)
@@ -126,6 +136,22 @@ class _Backward:
         for node in self.trace.nodes[start:]:  # where the last one comes from
             self.locations[id(node)] = self.locations.get(id(grads[-1].node))
         return self.grads[value][0]
+
+    def _rows(self, F: Any, grads: Sequence[TracedSymbol]) -> list[TracedSymbol]:
+        """The rows that are a gradient, and their numbers; nothing if it is not made of rows alone."""
+        parts: list[tuple[TracedSymbol, TracedSymbol]] = []
+        start = len(self.trace.nodes)
+        for grad in grads:
+            part = None if grad.node is None else grad.node.op.rows_added(F, *grad.node.inputs)
+            if part is None:
+                return []
+            parts.append(part)
+            for node in self.trace.nodes[start:]:
+                self.locations[id(node)] = self.locations.get(id(grad.node))
+            start = len(self.trace.nodes)
+        if len(parts) < 2:
+            return [*parts[0]] if parts else []
+        return [F.concat(*several, dim=0) for several in zip(*parts, strict=True)]
 
     def _differentiate(self, F: Any, op: HybridOp, active: set[SSAValue]) -> None:
         operator = op.operator
@@ -170,6 +196,8 @@ class _Backward:
         kind = FunctionType.from_lists([a.type for a in block.args], [o.type for o in outs])
         backward = func.FuncOp(name, kind, Region(block))
         INTO.put(backward, True)
+        if self.rows:
+            ROWS.put(backward, self.rows)
         SAVED.put(backward, self._return_saved(saved, visible))
         if len(self.chosen) < visible:
             HEADS.put(backward, self.chosen)
