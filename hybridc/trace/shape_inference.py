@@ -7,6 +7,7 @@ size -1.
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, Protocol
@@ -193,7 +194,18 @@ def forward_shapes(op: Operator, shapes: Sequence[Shape]) -> tuple[list[Shape | 
         except MXNetError:  # it takes larger sizes only
             continue
         outs = [s if s is None else _alike([s], [t])[0] for s, t in zip(outs, small, strict=True)]
+    if any(s is not None and 1 in s for s in outs):
+        with contextlib.suppress(MXNetError):
+            none = _inferred(op, _probed(shapes, filled, 0))[1]
+            outs = [s if s is None else _cut_to_one(s, t) for s, t in zip(outs, none, strict=True)]
     return ins, outs
+
+
+def _cut_to_one(shape: Shape, of_nothing: Shape) -> Shape:
+    """A shape without the sizes of 1 that are 0 where the unknown ones are: what is cut to one element."""
+    if len(shape) != len(of_nothing):
+        return shape
+    return tuple(-1 if n == 1 and not m else n for n, m in zip(shape, of_nothing, strict=True))
 
 
 def backward_shapes(

@@ -155,3 +155,12 @@ def test_shapes_are_inferred_through_a_users_operator(shape):
     assert net(mx.nd.ones((2, 4))).shape == (2, 3)
     assert net.w.shape == (3, 4)
     assert mx.sym.scaled_fc(mx.sym.var("x"), mx.sym.var("w")).infer_shape(x=(2, 4))[0] == [(2, 4), (3, 4)]
+
+
+def test_what_is_cut_to_one_element_may_have_none():
+    """An operator without inputs says 0 for a size that is not known; if nothing else says one, it is 0."""
+    net = mx.gluon.nn.HybridLambda(lambda F, x: F.slice(F.random.uniform(shape=(0, 3)), begin=(0, 1), end=(1, 3)) + x)
+    x = mx.nd.ones((0, 2))
+    eager = net(x)
+    net.hybridize()
+    assert net(x).shape == eager.shape == (0, 2)
