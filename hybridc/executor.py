@@ -21,10 +21,11 @@ from hybridc.ground.events import RECORDER, now
 from hybridc.sparse_storage import zeros
 from hybridc.symbol import graph
 from hybridc.symbol.bind import evaluate
-from hybridc.symbol.cached_op import SymbolGraphs
 from hybridc.symbol.graph import SymbolNode
 from hybridc.symbol.infer import Shapes, Types, by_name
 from hybridc.symbol.node_attributes import storage_type
+from hybridc.symbol.sparse_graphs import SparseGraphs
+from hybridc.symbol.symbol_graphs import SymbolGraphs, of_trace
 
 __all__ = ["Executor"]
 
@@ -63,6 +64,7 @@ class Executor:
         self._arg_names, self._aux_names = ([n.name for n in nodes] for nodes in graph.inputs(symbol.entries))
         self._reqs = ["null" if g is None else r for r, g in zip(reqs, grad_arrays, strict=True)]
         self._graphs: dict[tuple[bool, bool], CompiledGraph] = {}
+        self._sparse: SparseGraphs | None = None
         self._places: dict[str, int] = {name: i for i, name in enumerate([*self._arg_names, *self._aux_names])}
         self._monitor: tuple[Monitor, bool] | None = None
         self._heads: list[NDArray] = []
@@ -109,6 +111,10 @@ class Executor:
             raise ValueError(f"Duplicate names detected, {names}")
         return dict(zip(names, self.outputs, strict=True))
 
+    @property
+    def _who(self) -> str:
+        return f"the executor of {self._symbol.list_outputs()[0]}"
+
     def __repr__(self) -> str:
         return f"<Executor of {self._symbol!r} @{self._ctx}>"
 
@@ -117,6 +123,7 @@ class Executor:
         lines = [self._symbol.debug_str().rstrip("\n")]
         for (training, _), compiled in self._graphs.items():
             lines += ["train mode" if training else "predict mode", *["  " + line for line in compiled.summary()]]
+        lines += self._sparse.explain() if self._sparse is not None else []
         return "\n".join(lines) + "\n"
 
     def get_optimized_symbol(self) -> Any:
@@ -157,26 +164,23 @@ class Executor:
         if self._monitor is not None:
             self._run_shown(training, recorded, *self._monitor)
             return
-        if any(x is not None and x.stype != "default" for x in (*self.arg_arrays, *self.grad_arrays)):
+        if any(x.stype != "default" for x in self.arg_arrays):
             self._run_sparse(training, recorded)
             return
         compiled = self._compiled(training, recorded)
         if not recorded and self._run_at_once(compiled):
             return
         inputs = self._inputs(recorded)
-        trace = compiled.trace
-        values = [
-            trace.random_key() if role == "key" else source if role == "capture" else inputs[leaf.name]
-            for leaf, role, source in zip(trace.leaves, trace.roles, trace.sources, strict=True)
-        ]
         with autograd.record(training) if recorded else autograd.pause(training):
-            heads: list[NDArray] = compiled.run(values)
+            heads: list[NDArray] = compiled.run(of_trace(compiled.trace, inputs))
         self._keep(heads, recorded, [leaf.node is None for leaf in compiled.trace.outputs[: len(heads)]])
 
     def _run_sparse(self, training: bool, recorded: bool) -> None:
-        """Run operator by operator, as compiled graphs are dense."""
+        """Run operators on sparse arrays at once, and the rest compiled."""
+        if self._sparse is None:
+            self._sparse = SparseGraphs(self._symbol.entries, self._shared, self._who)
         with autograd.record(training) if recorded else autograd.pause(training):
-            results = evaluate(self._symbol.entries, self._inputs(recorded))
+            results = self._sparse(self._inputs(recorded))
         self._keep(results, recorded, [node.is_variable for node, _ in self._symbol.entries])
 
     def _inputs(self, recorded: bool) -> dict[str, NDArray]:
@@ -244,11 +248,11 @@ class Executor:
         key = training, recorded
         if key not in self._graphs:
             mode = ("train mode" if training else "predict mode") + ", recorded" * recorded
-            who, reason = f"the executor of {self._symbol.list_outputs()[0]}", f"it runs in {mode} for the first time"
+            reason = f"it runs in {mode} for the first time"
             shapes = {name: x.shape for name, x in [*self.arg_dict.items(), *self.aux_dict.items()]}
             wanted = [n for n, req in zip(self._arg_names, self._reqs, strict=True) if recorded and req != "null"]
             self._graphs[key] = self._shared.compiled(
-                self._symbol.entries, shapes, self._dtypes, training, wanted, who, reason
+                self._symbol.entries, shapes, self._dtypes, training, wanted, self._who, reason
             )
         return self._graphs[key]
 

@@ -23,6 +23,7 @@ from hybridc.symbol.composed import ComposedSymbol, Composer
 from hybridc.symbol.graph import Entry, SymbolNode
 from hybridc.symbol.infer import Types
 from hybridc.symbol.node_attributes import declared_dtype, declared_shape
+from hybridc.symbol.sparse_graphs import SparseGraphs
 
 __all__ = ["SymbolBlock"]
 
@@ -40,6 +41,7 @@ class SymbolBlock(HybridBlock):
         self._params = ParameterDict("", params)
         self.symbol = _joined(outputs, "outputs")
         self._inputs = _input_names(_joined(inputs, "inputs"))
+        self._sparse: SparseGraphs | None = None
         entries = self.symbol.entries
         states = {id(n) for n in graph.auxiliary(entries)}
         types = _types(entries)
@@ -82,7 +84,13 @@ class SymbolBlock(HybridBlock):
             composed = self.symbol(**given)
             return composed if composed.num_outputs == 1 else list(composed)
         parameters = {name: p.data(device_of(args)) for name, p in self._params.items()}
-        results = evaluate(self.symbol.entries, {**parameters, **given})
+        values = {**parameters, **given}
+        if trace is None and self._active and any(x.stype != "default" for x in values.values()):
+            if self._sparse is None:
+                self._sparse = SparseGraphs(self.symbol.entries, self.symbol.graphs, self.name)
+            results = self._sparse(values)
+        else:
+            results = evaluate(self.symbol.entries, values)
         return results[0] if len(results) == 1 else results
 
     def reset_ctx(self, ctx: Any) -> None:

@@ -25,15 +25,22 @@ from hybridc.trace.tracer import Trace
 _NUMBER = itertools.count()
 
 
-def evaluate(entries: Sequence[Entry], values: Mapping[str, Any]) -> list[Any]:
-    """The results for values of the variables, by name: NDArrays run at once, traced Symbols are recorded."""
-    found: dict[int, list[Any]] = {}
+def evaluate(
+    entries: Sequence[Entry], values: Mapping[str, Any], found: dict[int, list[Any]] | None = None
+) -> list[Any]:
+    """The results for values of the variables, by name: NDArrays run at once, traced Symbols are recorded.
+
+    ``found`` are the results of nodes that ran before, by identity; it gets those of the others.
+    """
+    found = {} if found is None else found
     nodes = graph.topological(entries)
     shapes = None
     if any(map(is_open, nodes)) and not getattr(STATE.trace, "opens", False):  # a block's trace infers them itself
         shapes = Shapes(entries, {name: x.shape for name, x in values.items()}, "evaluation", exact=True)
     with inside_rule():
         for node in nodes:
+            if id(node) in found:
+                continue
             if shapes is not None and is_open(node):
                 found[id(node)] = _apply(node, [], shapes.get((node, 0)))
             elif node.op is None:

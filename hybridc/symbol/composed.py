@@ -40,11 +40,11 @@ from hybridc.ground.location import Location, user_location
 from hybridc.ground.state import STATE
 from hybridc.ground.whole_files import write_whole
 from hybridc.symbol import graph, json
-from hybridc.symbol.cached_op import SymbolGraphs
 from hybridc.symbol.graph import Entry, SymbolNode
 from hybridc.symbol.infer import listed_shapes, listed_types
 from hybridc.symbol.mixed_precision import cast_entries
 from hybridc.symbol.node_attributes import HIDDEN, AttributesOfNodes, checked, is_hidden, note_initializers
+from hybridc.symbol.symbol_graphs import SymbolGraphs
 from hybridc.trace.traced import Symbol
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})

@@ -394,7 +394,10 @@ def test_quantized_networks(tmp_path):
     batches = mx.io.NDArrayIter(x, batch_size=4)
     quantized = mx.contrib.quantization.quantize_net_v2(net, "auto", calib_data=batches, calib_mode="naive")
     quantized.export_onnx(tmp_path / "net.onnx", x)
-    model = agree(tmp_path / "net.onnx", [x.asnumpy()], [quantized(x).asnumpy()])
+    results = [x.asnumpy()], [quantized(x).asnumpy()]
+    model = agree(tmp_path / "net.onnx", *results, engines=("ONNX Runtime",))
+    # OpenVINO divides by scales in another order, so that an integer may differ by one: 0.008 of the largest result.
+    agree(tmp_path / "net.onnx", *results, engines=("OpenVINO",), tolerance=0.02)
     assert operators(model) >= {"QuantizeLinear", "DequantizeLinear", "Conv"}
     assert sum(i.data_type == onnx.TensorProto.INT8 for i in model.graph.initializer) >= 2
 

@@ -245,3 +245,18 @@ def test_layers_and_losses_of_sparse_arrays():
     loss.backward()
     np.testing.assert_allclose(y.grad.asnumpy(), np.ones((4, 6)) / 6, rtol=1e-5)
     np.testing.assert_allclose(mx.nd.dot(label, mx.nd.array(w[0])).asnumpy(), x @ w[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("error:.*dense copies")
+def test_a_csr_condition():
+    random = np.random.default_rng(4)
+    condition, x, y = values(random, (4, 6)), random.random((4, 6)), random.random((4, 6))
+    arrays = [mx.nd.array(a, dtype="float64") for a in (x, y)]
+    for a in arrays:
+        a.attach_grad()
+    with mx.autograd.record():
+        z = mx.nd.where(mx.nd.array(condition).tostype("csr"), *arrays)
+    z.backward(mx.nd.array(x, dtype="float64"))
+    np.testing.assert_array_equal(z.asnumpy(), np.where(condition, x, y))
+    np.testing.assert_array_equal(arrays[0].grad.asnumpy(), np.where(condition, x, 0))
+    np.testing.assert_array_equal(arrays[1].grad.asnumpy(), np.where(condition, 0, x))

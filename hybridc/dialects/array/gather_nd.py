@@ -26,6 +26,7 @@ from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dialects.scalar import NUMPY
 from hybridc.errors import DTypeError, MXNetError, ShapeError
 from hybridc.ground.hooks import HOOKS
+from hybridc.sparse_storage import stype_of
 
 
 class _IndexedND(Movement):
@@ -283,6 +284,22 @@ class Where(Elementwise):
         if x.dtype != y.dtype:
             self.infer_type([condition.dtype, x.dtype, y.dtype])
         return NUMPY.select(condition, x, y)
+
+    def infer_storage_type(self, inputs: Sequence[Any]) -> Sequence[str] | None:
+        stypes, shapes = [stype_of(x) for x in inputs], {x.shape for x in inputs}
+        if stypes == ["csr", "default", "default"] and len(shapes) == 1:
+            return ("default",)
+        return super().infer_storage_type(inputs)
+
+    def eager_sparse(self, *arrays: Any) -> Any:
+        condition, x, y = arrays
+        if stype_of(condition) != "csr" or stype_of(x) != "default":
+            return super().eager_sparse(*arrays)
+        self.infer_type([a.dtype for a in arrays])
+        made, chosen = y.copy(), condition.data != 0
+        places = condition.rows()[chosen], condition.indices[chosen]
+        made[places] = x[places]
+        return made
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, condition, _, _, _ = values
