@@ -66,7 +66,7 @@ class Call:
         # An operator that runs a subgraph has no inference functions: all follows from the subgraph.
         self.num_inputs, self.num_outputs = counts or self._parse()
         self.mutated = () if counts else self._mutated()
-        self._storage: dict[tuple[str, ...], list[str] | None] = {}
+        self._storage: dict[tuple[tuple[str, ...], int], list[str] | None] = {}
         self._types: dict[Any, Any] = {}
         self._shapes: dict[Any, Any] = {}
 
@@ -110,33 +110,36 @@ class Call:
                 )
         return found
 
-    def infer_storage(self, stypes: Sequence[str]) -> list[str] | None:
-        """The storage types of outputs for those of inputs; None if it takes others than these."""
-        key = tuple(stypes)
+    def infer_storage(self, stypes: Sequence[str], outputs: int | None = None) -> list[str] | None:
+        """The storage types of outputs for those of inputs; None if it takes others than these.
+
+        A backward is asked, too: its inputs are gradients, inputs and outputs, and it has so many ``outputs``.
+        """
+        key = tuple(stypes), self.num_outputs if outputs is None else outputs
         if key not in self._storage:
-            self._storage[key] = self._infer_storage(key)
+            self._storage[key] = self._infer_storage(*key)
         return self._storage[key]
 
-    def _infer_storage(self, stypes: Sequence[str]) -> list[str] | None:
+    def _infer_storage(self, stypes: Sequence[str], count: int) -> list[str] | None:
         # COMPAT(mxnet): there an operator without InferSType stops at sparse inputs; here it gets dense copies.
         if not self.op.infer_storage:
-            return None if set(stypes) - {"default"} else ["default"] * self.num_outputs
+            return None if set(stypes) - {"default"} else ["default"] * count
         codes = [STORAGE_TYPES.index(stype) for stype in stypes]
-        inputs, outputs = (c_int * max(self.num_inputs, 1))(*codes), (c_int * max(self.num_outputs, 1))()
-        for i in range(self.num_outputs):
+        inputs, outputs = (c_int * max(len(codes), 1))(*codes), (c_int * max(count, 1))()
+        for i in range(count):
             outputs[i] = -1
-        counts = c_int(self.num_inputs), c_int(self.num_outputs)
-        self._ask("_opCallInferSType", "InferSType", self.op.infer_storage, inputs, counts[0], outputs, counts[1])
-        if inputs[: self.num_inputs] != codes:
+        sizes = c_int(len(codes)), c_int(count)
+        self._ask("_opCallInferSType", "InferSType", self.op.infer_storage, inputs, sizes[0], outputs, sizes[1])
+        if inputs[: len(codes)] != codes:
             return None
-        for i, code in enumerate(outputs[: self.num_outputs]):
+        for i, code in enumerate(outputs[:count]):
             if not -1 <= code < len(STORAGE_TYPES):
                 types = ", ".join(f"{n} {stype}" for n, stype in enumerate(STORAGE_TYPES))
                 raise MXNetError(
                     f"custom operator '{self.name}': InferSType gives output {i} the unknown storage type {code}; "
                     f"types are {types}"
                 )
-        return [STORAGE_TYPES[max(code, 0)] for code in outputs[: self.num_outputs]]
+        return [STORAGE_TYPES[max(code, 0)] for code in outputs[:count]]
 
     def require_inputs(self, given: int) -> None:
         """Raise unless this is the number of inputs."""

@@ -16,7 +16,7 @@ from hybridc.array.fluent import Fluent
 from hybridc.dialects import operator_registry
 from hybridc.dialects.operator import Opaque, Operator, attribute, no_gradient, register
 from hybridc.dialects.operator_attribute import Attribute, DType, Shape
-from hybridc.dialects.stateful import Holder, Stateful
+from hybridc.dialects.stateful import CELL, Holder, Stateful
 from hybridc.dtypes import is_float
 from hybridc.errors import ArgumentTypeError, MXNetError, ShapeError
 from hybridc.ground.nesting import as_list
@@ -155,13 +155,7 @@ class LibraryOperator(_OfLibrary, Opaque):
 
     def eager_sparse(self, *arrays: Any) -> Any:
         """The library's forward, with sparse inputs or outputs."""
-        stypes = self.call.infer_storage([stype_of(x) for x in arrays])
-        assert stypes is not None, "asked for before"
-        _, shapes = self.said_shapes([x.shape for x in arrays])
-        _, dtypes = self.call.known_types([x.dtype for x in arrays])
-        if self.mutated:
-            raise MXNetError(f"custom operator '{self.OP.name}': one that writes into inputs takes dense arrays alone")
-        results = extension_sparse.run(self.call, arrays, shapes, dtypes, stypes)
+        results = extension_sparse.forward(self.call, arrays)
         return results[0] if len(results) == 1 else tuple(results)
 
     def _gives_sparse(self, arrays: Sequence[Any]) -> bool:
@@ -248,6 +242,15 @@ class LibraryBackward(_OfLibrary, Opaque):
         """Nothing follows: a gradient rule knows all dtypes."""
         return dtypes
 
+    def infer_storage_type(self, inputs: Sequence[Any]) -> Sequence[str] | None:
+        """As InferSType says, if there is one; else gradients of dense copies."""
+        return ["default"] * self.num_outputs() if self.OP.infer_storage else None
+
+    def eager_sparse(self, *arrays: Any) -> Any:
+        """The library's backward, with sparse arrays."""
+        grads = extension_sparse.backward(self.call, *self._groups(arrays))
+        return grads[0] if len(grads) == 1 else tuple(grads)
+
     def eager(self, *arrays: Any) -> Any:
         """The library's backward."""
         grads = self.implementation.backward(*self._groups(arrays))
@@ -298,6 +301,16 @@ class StatefulLibraryOperator(_OfLibrary, Stateful):
         self.call.require_inputs(len(shapes))
         return self.call.create_state(shapes, dtypes)
 
+    def infer_storage_type(self, inputs: Sequence[Any]) -> Sequence[str] | None:
+        """As InferSType says."""
+        stypes = self.call.infer_storage([stype_of(x) for x in inputs])
+        return None if stypes is None else [*stypes, "default"]
+
+    def eager_sparse(self, *arrays: Any) -> Any:
+        """The results of a forward with a new state, of sparse arrays."""
+        cell = np.empty(1, CELL)
+        return (*extension_sparse.forward(self.call, arrays, self._state(cell, arrays)), cell)
+
     def forward(self, state: Any, *arrays: Any) -> Any:
         """The state's forward."""
         results, new = self.implementation.forward(arrays, state)
@@ -307,6 +320,8 @@ class StatefulLibraryOperator(_OfLibrary, Stateful):
         self, state: Any, needed: Sequence[bool], ograds: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]
     ) -> Sequence[Any]:
         """The state's backward."""
+        if any(stype_of(x) != "default" for x in (*ograds, *inputs, *outputs)):
+            return extension_sparse.backward(self.call, ograds, inputs, outputs, state)
         return self.implementation.backward(ograds, inputs, outputs, state)
 
 

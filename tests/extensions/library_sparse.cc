@@ -120,3 +120,45 @@ REGISTER_OP(lib_first_row)
     .setInferShape(same_shape);
 
 MXReturnValue initialize(int version) { return version >= 10700 ? MX_SUCCESS : MX_FAIL; }
+
+// A transpose with a state, which counts its calls; its backward transposes the gradient.
+class Transposing : public CustomStatefulOp {
+ public:
+  explicit Transposing(const Attrs& attrs) : attrs_(attrs), calls_(0) {}
+  MXReturnValue Forward(Tensors* in, Tensors* out, const OpResource& res) {
+    if (++calls_ > 3) {
+      MX_ERROR_MSG << "called " << calls_ << " times";
+      return MX_FAIL;
+    }
+    return transpose_csr(attrs_, in, out, res);
+  }
+  MXReturnValue Backward(Tensors* in, Tensors* out, const OpResource& res) {
+    if (attrs_.count("forget")) return MX_SUCCESS;
+    return transpose_csr(attrs_, in, out, res);
+  }
+
+ private:
+  const Attrs attrs_;
+  int calls_;
+};
+
+MXReturnValue transposing(const Attrs& attrs, const MXContext& ctx, const std::vector<Shape>& shapes,
+                          const std::vector<int> types, CustomStatefulOp** made) {
+  *made = CustomStatefulOp::create<Transposing>(attrs);
+  return MX_SUCCESS;
+}
+
+REGISTER_OP(lib_transposing)
+    .setParseAttrs(one)
+    .setInferType(same_type)
+    .setInferSType(keeps<kCSRStorage>)
+    .setInferShape(turned)
+    .setCreateOpState(transposing, "cpu");
+
+REGISTER_OP(lib_transpose_csr_both)
+    .setForward(transpose_csr, "cpu")
+    .setBackward(transpose_csr, "cpu")
+    .setParseAttrs(one)
+    .setInferType(same_type)
+    .setInferSType(keeps<kCSRStorage>)
+    .setInferShape(turned);

@@ -53,3 +53,52 @@ def test_what_the_library_refuses():
         mx.nd.lib_transpose_csr(rows)
     with pytest.raises(MXNetError, match="did not ask for memory of output 0, which is row_sparse"):
         mx.nd.lib_first_row(rows.tostype("default"), forget=1)
+
+
+@pytest.mark.parametrize("name", ["lib_transposing", "lib_transpose_csr_both"])
+def test_gradients_of_sparse_arrays(name):
+    values, x = matrix("csr")
+    x.attach_grad(stype="csr")
+    with mx.autograd.record():
+        y = getattr(mx.nd, name)(x)
+    head = np.arange(12, dtype="float32").reshape(4, 3) * (values.T != 0)
+    y.backward(mx.nd.array(head).tostype("csr"))
+    assert (y.stype, x.grad.stype) == ("csr", "csr")
+    np.testing.assert_array_equal(y.asnumpy(), values.T)
+    np.testing.assert_array_equal(x.grad.asnumpy(), head.T)
+
+
+def test_an_executor_keeps_the_state_of_an_operator_on_sparse_arrays():
+    values, x = matrix("csr")
+    symbol = mx.sym.lib_transposing(mx.sym.var("x"))
+    grad = mx.nd.sparse.zeros("csr", x.shape)
+    executor = symbol.bind(mx.cpu(), {"x": x}, {"x": grad})
+    for _ in range(2):
+        (y,) = executor.forward(is_train=True)
+        np.testing.assert_array_equal(y.asnumpy(), values.T)
+    executor.backward(y)
+    assert executor.grad_dict["x"].stype == "csr"
+    np.testing.assert_array_equal(executor.grad_dict["x"].asnumpy(), values)
+    executor.forward()
+    with pytest.raises(MXNetError, match="called 4 times"):
+        executor.forward()
+
+
+def test_a_gradient_that_the_library_does_not_make_is_zero():
+    _, x = matrix("csr")
+    x.attach_grad(stype="csr")
+    x.grad[:] = x
+    with mx.autograd.record():
+        y = mx.nd.lib_transposing(x, forget=1)
+    y.backward(y)
+    assert (x.grad.stype, len(x.grad.data)) == ("csr", 0)
+
+
+def test_a_block_of_a_symbol_on_sparse_arrays():
+    values, x = matrix("csr")
+    symbol = mx.sym.dot(mx.sym.lib_transposing(mx.sym.var("x")), mx.sym.var("w", shape=(3, 2))) + 1
+    block = mx.gluon.SymbolBlock(symbol, mx.sym.var("x"))
+    block.initialize(mx.init.One())
+    for hybridize in (False, True):
+        block.hybridize(hybridize)
+        np.testing.assert_array_equal(block(x).asnumpy(), values.T @ np.ones((3, 2)) + 1)
