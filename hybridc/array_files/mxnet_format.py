@@ -226,8 +226,8 @@ class _FileReader:
         places = [x.astype(np.int64, copy=False) for x in indices]
         made = RowSparseStorage(shape, values, *places) if storage == _ROW_SPARSE else _csr(shape, values, *places)
         try:
-            if made.stype == "csr" and len(shape) != 2:
-                raise MXNetError(f"a csr array has shape {shape}")
+            if not shape or (made.stype == "csr" and len(shape) != 2):
+                raise MXNetError(f"a {made.stype} array has shape {shape}")
             made.check(False)
         except MXNetError as error:
             raise self.damaged(str(error)) from error

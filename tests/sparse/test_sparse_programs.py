@@ -260,3 +260,13 @@ def test_a_csr_condition():
     np.testing.assert_array_equal(z.asnumpy(), np.where(condition, x, y))
     np.testing.assert_array_equal(arrays[0].grad.asnumpy(), np.where(condition, x, 0))
     np.testing.assert_array_equal(arrays[1].grad.asnumpy(), np.where(condition, 0, x))
+
+
+def test_a_file_with_rows_of_an_array_without_axes_is_damaged(tmp_path):
+    with mx.util.np_shape(True):
+        mx.nd.save(str(tmp_path / "rows.params"), [mx.nd.sparse.zeros("row_sparse", (1, 1))])
+    data = (tmp_path / "rows.params").read_bytes()
+    shape = b"\x02\x00\x00\x00" + 2 * b"\x01\x00\x00\x00\x00\x00\x00\x00"
+    assert data.count(shape) == 1
+    with pytest.raises(mx.MXNetError, match=r"a row_sparse array has shape \(\)"):
+        mx.nd.load_frombuffer(data.replace(shape, b"\x00\x00\x00\x00"))

@@ -81,8 +81,14 @@ def _arrays(random: Random) -> list[NDArray]:
 
 
 def _params(random: Random) -> bytes:
-    arrays = _arrays(random)
+    arrays = [x.tostype(random.choice(_stypes(x))) for x in _arrays(random)]
     return _saved({f"arg:w{i}": x for i, x in enumerate(arrays)} if random.random() < 0.5 else arrays, "file")
+
+
+def _stypes(x: NDArray) -> tuple[str, ...]:
+    """The storage types that an array can have, dense as often as sparse."""
+    sparse = ("csr", "row_sparse") if x.ndim == 2 else ("row_sparse",) if x.ndim else ()
+    return ("default",) * max(len(sparse), 1) + sparse
 
 
 def _safetensors(random: Random) -> bytes:
@@ -305,8 +311,13 @@ def _read_arrays(data: bytes, name: str) -> str | None:
 
 
 def _values(loaded: Any) -> list[Array]:
+    """The arrays that are stored: of a sparse one values and indices, whose shape may be of any size."""
     arrays: list[NDArray] = list(loaded.values()) if hasattr(loaded, "values") else list(loaded)
-    return [x.asnumpy() for x in arrays]
+    found: list[Array] = []
+    for x in arrays:
+        stored: Any = x._data
+        found += [x.asnumpy()] if x.stype == "default" else [np.array(x.shape), stored.data, *stored.auxiliary]
+    return found
 
 
 def _read_symbol(data: bytes) -> str | None:
