@@ -20,12 +20,12 @@ from hybridc.errors import ArgumentTypeError, AttributeValueError, MXNetError, S
 from hybridc.ground.events import RECORDER, now
 from hybridc.sparse_storage import zeros
 from hybridc.symbol import graph
-from hybridc.symbol.bind import evaluate
 from hybridc.symbol.graph import SymbolNode
 from hybridc.symbol.infer import Shapes, Types, by_name
 from hybridc.symbol.node_attributes import storage_type
-from hybridc.symbol.sparse_graphs import SparseGraphs
-from hybridc.symbol.symbol_graphs import SymbolGraphs, of_trace
+from hybridc.symbol.running.bind import evaluate
+from hybridc.symbol.running.sparse_graphs import SparseGraphs
+from hybridc.symbol.running.symbol_graphs import SymbolGraphs, of_trace
 
 __all__ = ["Executor"]
 

@@ -70,7 +70,7 @@ class BaseSparseNDArray(NDArray):
 
     @property
     def writable(self) -> bool:
-        """Whether the values can be assigned: always."""
+        """True: values can be assigned, by ``x[:] = y``."""
         return True
 
     def __repr__(self) -> str:
@@ -101,7 +101,7 @@ class BaseSparseNDArray(NDArray):
         return recorded_copy(self, wrap_sparse(self._data.astype(dtype)))
 
     def copy(self) -> NDArray:
-        """A copy."""
+        """An array with the same values in memory of its own."""
         return recorded_copy(self, self._like(self._data.copy()))
 
     def tostype(self, stype: str) -> NDArray:
@@ -215,9 +215,9 @@ def wrapped(buffer: Any) -> NDArray:
 def assign(buffer: Any, target: NDArray) -> None:
     """Give an array the values of a buffer, in its own storage type and dtype."""
     if isinstance(target, BaseSparseNDArray):
-        made = converted(buffer, target.stype)
-        made = made.astype(target._data.dtype) if made.dtype != target._data.dtype else made.copy()
-        target._data = made
+        values = converted(buffer, target.stype)
+        same = values.dtype == target._data.dtype
+        target._data = values.copy() if same else values.astype(target._data.dtype)
         return
     np.copyto(target._data, converted(buffer, "default"), casting="unsafe")
     written(target._data)

@@ -398,15 +398,16 @@ class Operator(Interchange, metaclass=OperatorType):
 
     @unrecorded
     def infer_storage_type(self, inputs: Sequence[Any]) -> Sequence[str] | None:
-        """The storage types of the results of these buffers, of which one or more are sparse; numbers have no axis.
+        """The storage type of each result, for inputs of which at least one is sparse.
 
-        None: the operator computes on dense arrays alone, and gets such.
+        Inputs are buffers; a number beside arrays is one without axes. None means that the operator has no
+        implementation for these storage types: then it gets dense copies, and a warning says so.
         """
         return None
 
     @called_later
     def eager_sparse(self, *arrays: Any) -> Any:
-        """As :meth:`evaluate`, with buffers of the storage types that :meth:`infer_storage_type` takes and gives."""
+        """As :meth:`evaluate`, where :meth:`infer_storage_type` gave storage types: in these are the results."""
         raise MXNetError(f"{self.title()} has no implementation for sparse arrays")
 
     @called_later
@@ -599,19 +600,19 @@ class Elementwise(Operator):
     @unrecorded
     def infer_storage_type(self, inputs: Sequence[Any]) -> Sequence[str] | None:
         """Sparse if the function of zeros is zero, or where an ``ABSORBING`` input is sparse."""
-        found = result_stype(inputs, self.ABSORBING, self.evaluate)
-        if found is None and self.TAKES_BOTH and any(stype_of(x) == "default" and x.ndim for x in inputs):
-            found = "default"  # sums with dense arrays are dense
-        return None if found is None else (found,)
+        stype = result_stype(inputs, self.ABSORBING, self.evaluate)
+        if stype is None and self.TAKES_BOTH and any(stype_of(x) == "default" and x.ndim for x in inputs):
+            stype = "default"  # sums with dense arrays are dense
+        return None if stype is None else (stype,)
 
     def eager_sparse(self, *arrays: Any) -> Any:
         if self.infer_storage_type(arrays) == ("default",):
             return self.evaluate(*(converted(x, "default") for x in arrays))
-        values, made = at_common_places(arrays, self.ABSORBING)
+        values, stored_there = at_common_places(arrays, self.ABSORBING)
         dtype = self.infer_type([a.dtype for a in arrays])[1][0]
-        found = made(np.asarray(self.evaluate(*values)).astype(dtype, copy=False))
+        result = stored_there(np.asarray(self.evaluate(*values)).astype(dtype, copy=False))
         is_constant = not isinstance(record(self, len(arrays))[2], Scalar)  # 0 everywhere, so no values are stored
-        return zeros(found.stype, found.shape, dtype) if is_constant else found
+        return zeros(result.stype, result.shape, dtype) if is_constant else result
 
 
 class AxisRules(Operator):

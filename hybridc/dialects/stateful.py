@@ -250,7 +250,7 @@ class StatefulBackward(Opaque):
         return grads[0] if len(grads) == 1 else tuple(grads)
 
     def _run(self, arrays: Sequence[Any]) -> Sequence[Any]:
-        """What the operator's own backward returns."""
+        """The gradients of all inputs, as the ``backward`` of the operator's class returns them."""
         op, needed, read = self.forward_op, self.needed, self.read
         assert isinstance(needed, tuple)
         assert isinstance(read, tuple)

@@ -111,7 +111,7 @@ class Parameter:
 
     @property
     def stype(self) -> str:
-        """The storage type of the array: 'default', or 'row_sparse', of which optimizers update some rows."""
+        """The storage type of the array: 'default', or 'row_sparse', which stores only rows that are not zero."""
         return self._stype
 
     @property

@@ -18,12 +18,12 @@ from hybridc.ground.hooks import HOOKS
 from hybridc.ground.nesting import as_list
 from hybridc.ground.state import STATE
 from hybridc.symbol import graph
-from hybridc.symbol.bind import evaluate
 from hybridc.symbol.composed import ComposedSymbol, Composer
 from hybridc.symbol.graph import Entry, SymbolNode
 from hybridc.symbol.infer import Types
 from hybridc.symbol.node_attributes import declared_dtype, declared_shape
-from hybridc.symbol.sparse_graphs import SparseGraphs
+from hybridc.symbol.running.bind import evaluate
+from hybridc.symbol.running.sparse_graphs import SparseGraphs
 
 __all__ = ["SymbolBlock"]
 

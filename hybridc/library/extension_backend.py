@@ -23,9 +23,9 @@ from hybridc.library.extension_graph import LibraryPass, Selector, Strategy
 from hybridc.library.extension_json import types_text, without_types, write
 from hybridc.library.extension_operator import Held
 from hybridc.subgraph import Part, Partitioner, register_partitioner, register_pass
-from hybridc.symbol.bind import evaluate
 from hybridc.symbol.composed import load_json
 from hybridc.symbol.graph import topological
+from hybridc.symbol.running.bind import evaluate
 from hybridc.symbol.symbol_to_graph import function_nodes, roles_of
 from hybridc.trace.trace_to_graph import trace_to_graph
 from hybridc.trace.tracer import Trace

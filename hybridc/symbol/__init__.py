@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from hybridc import nd as _nd
 from hybridc.ground.absent import absent as _absent
 from hybridc.symbol import sparse
-from hybridc.symbol.cached_op import CachedOp as CachedOp
 from hybridc.symbol.composed import ComposedSymbol, load, load_json
 from hybridc.symbol.np_calls.np_call_symbols import NpxNamespace as _NpxNamespace
 from hybridc.symbol.np_calls.np_call_symbols import NumpyComposedSymbol as NumpyComposedSymbol
 from hybridc.symbol.np_calls.np_call_symbols import NumpyNamespace as _NumpyNamespace
+from hybridc.symbol.running.cached_op import CachedOp as CachedOp
 from hybridc.symbol.symbol_namespace import Namespace as _Namespace
 from hybridc.symbol.symbol_namespace import function as _function
 from hybridc.symbol.variables import Group, Variable, var

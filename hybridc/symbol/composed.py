@@ -44,7 +44,7 @@ from hybridc.symbol.graph import Entry, SymbolNode
 from hybridc.symbol.infer import listed_shapes, listed_types
 from hybridc.symbol.mixed_precision import cast_entries
 from hybridc.symbol.node_attributes import HIDDEN, AttributesOfNodes, checked, is_hidden, note_initializers
-from hybridc.symbol.symbol_graphs import SymbolGraphs
+from hybridc.symbol.running.symbol_graphs import SymbolGraphs
 from hybridc.trace.traced import Symbol
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})

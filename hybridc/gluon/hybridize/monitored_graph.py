@@ -9,8 +9,8 @@ from hybridc.array.ndarray import NDArray
 from hybridc.gluon.export import symbol_with_values
 from hybridc.gluon.hybridize.cached_graph import CachedGraph, Signature
 from hybridc.ground.nesting import flatten, regroup
-from hybridc.symbol.bind import evaluate
 from hybridc.symbol.graph import SymbolNode
+from hybridc.symbol.running.bind import evaluate
 
 
 class MonitoredGraph(CachedGraph):

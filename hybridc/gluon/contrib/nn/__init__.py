@@ -26,9 +26,9 @@ __all__ = [
 
 
 class SparseEmbedding(Block):
-    """weight[x]: row numbers (…) → vectors (…, output_dim); weight and gradient are row_sparse
+    """weight[x]: row numbers (…) → vectors (…, output_dim); the weight and its gradient are row_sparse
 
-    ``nn.Embedding(…, sparse_grad=True)`` has a dense weight, of which a step updates the rows of the gradient just so.
+    ``nn.Embedding(…, sparse_grad=True)`` has the same gradient and a dense weight, which is faster where it fits.
     """
 
     def __init__(

@@ -22,8 +22,8 @@ from hybridc.ground.records import dataclass
 from hybridc.ground.sizes import Sizes, is_size
 from hybridc.interchange.onnx.writing.model_file import ModelOptions, model_of, write_model
 from hybridc.symbol import graph
-from hybridc.symbol.bind import evaluate
 from hybridc.symbol.infer import Shapes
+from hybridc.symbol.running.bind import evaluate
 from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.tracer import Trace, TraceNode, trace_call
 

@@ -9,8 +9,8 @@ from hybridc.array.ndarray import NDArray
 from hybridc.errors import ArgumentTypeError, MXNetError, ShapeError
 from hybridc.ground.nesting import as_list
 from hybridc.symbol import graph
-from hybridc.symbol.sparse_graphs import SparseGraphs
-from hybridc.symbol.symbol_graphs import SymbolGraphs
+from hybridc.symbol.running.sparse_graphs import SparseGraphs
+from hybridc.symbol.running.symbol_graphs import SymbolGraphs
 
 __all__ = ["CachedOp"]
 

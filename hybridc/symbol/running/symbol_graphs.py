@@ -17,8 +17,8 @@ from hybridc.ground.nesting import as_list
 from hybridc.ground.state import STATE
 from hybridc.options import OPTIONS
 from hybridc.symbol import graph
-from hybridc.symbol.bind import to_trace
 from hybridc.symbol.graph import Entry
+from hybridc.symbol.running.bind import to_trace
 from hybridc.trace.tracer import Trace
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from hybridc.array.ndarray import NDArray
 from hybridc.symbol import graph
-from hybridc.symbol.bind import evaluate
 from hybridc.symbol.graph import Entry, SymbolNode
-from hybridc.symbol.symbol_graphs import SymbolGraphs
+from hybridc.symbol.running.bind import evaluate
+from hybridc.symbol.running.symbol_graphs import SymbolGraphs
 
 
 class SparseGraphs:
