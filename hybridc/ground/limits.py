@@ -11,6 +11,7 @@ import contextlib
 import os
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Generator
 from concurrent.futures import Executor, Future
@@ -207,9 +208,14 @@ def one_thread_of_blas(is_needed: bool = True) -> Generator[None]:
 def may_start_threads() -> bool:
     """Whether this process may start a thread now."""
     made = thread(_nothing, "hybridc probe")
-    if made is not None:
-        made.join()
-    return made is not None
+    if made is None:
+        return False
+    made.join()
+    # Python is done with the thread now; the system counts it until it has ended, too.
+    end = time.monotonic() + _START
+    while Path(f"/proc/self/task/{made.native_id}").exists() and time.monotonic() < end:
+        time.sleep(0)
+    return True
 
 
 def _nothing() -> None:
