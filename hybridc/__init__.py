@@ -18,7 +18,7 @@ from hybridc.errors import MXNetError
 from hybridc.ground import __version__ as __version__
 from hybridc.ground import mxnet_version
 from hybridc.ground.absent import absent as _absent
-from hybridc.ground.debug import no_recompile
+from hybridc.ground.compiler_output import no_recompile
 from hybridc.options import OPTIONS
 
 del _limits
@@ -37,6 +37,7 @@ _NAMESPACES = {
     "callback": "hybridc.callback",
     "context": "hybridc.context",
     "contrib": "hybridc.contrib",
+    "debug": "hybridc.debug",
     "distributed": "hybridc.distributed",
     "engine": "hybridc.engine",
     "error": "hybridc.error",

@@ -21,7 +21,7 @@ from hybridc.errors import MXNetError as MXNetError
 from hybridc.ground import __version__ as __version__
 from hybridc.ground import mxnet_version as mxnet_version
 from hybridc.ground.absent import absent as _absent
-from hybridc.ground.debug import no_recompile as no_recompile
+from hybridc.ground.compiler_output import no_recompile as no_recompile
 from hybridc.options import OPTIONS as OPTIONS
 def waitall() -> None:
     """Return when all work is done; on the CPU it always is."""
@@ -34,6 +34,7 @@ from hybridc import base as base
 from hybridc import callback as callback
 from hybridc import context as context
 from hybridc import contrib as contrib
+from hybridc import debug as debug
 from hybridc import distributed as distributed
 from hybridc import engine as engine
 from hybridc import error as error

@@ -381,7 +381,9 @@ def _run_backward(
                 kept |= {k: gradients.values[k] for k in keep if k[0] == id(node) and k in gradients.values}
             ograds = gradients.of_node(node)
             if any(g is not None for g in ograds):
-                grads = node.backward(ograds, _into(node, buffers) if buffers else {})
+                into = _into(node, buffers) if buffers else {}
+                detector = RECORDER.detector
+                grads = node.backward(ograds, into) if detector is None else detector.gradients(node, ograds, into)
                 for entry, grad in zip(node.entries, grads, strict=True):
                     if entry is not None and grad is not None:
                         gradients.add(entry, grad)

@@ -63,6 +63,10 @@ class ArgumentTypeError(MXNetError, TypeError, AssertionError):
     """Something got an argument of another type than it takes, as ``x + "a"``, or one of a name that it has not."""
 
 
+class AnomalyError(MXNetError, ArithmeticError):
+    """Inside ``mx.debug.detect_anomaly()``: an operator made a NaN or an infinity, as ``mx.nd.log`` of -1 does."""
+
+
 class IndexRangeError(MXNetError, IndexError):
     """An index names no element, as in ``nd.take(x, nd.array([9]), mode="raise")`` for a shorter x."""
 

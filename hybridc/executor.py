@@ -168,7 +168,7 @@ class Executor:
             self._run_sparse(training, recorded)
             return
         compiled = self._compiled(training, recorded)
-        if not recorded and self._run_at_once(compiled):
+        if not recorded and RECORDER.detector is None and self._run_at_once(compiled):
             return
         inputs = self._inputs(recorded)
         with autograd.record(training) if recorded else autograd.pause(training):

@@ -11,6 +11,7 @@ from typing import Any, cast
 from hybridc import nd
 from hybridc.array.ndarray import NDArray
 from hybridc.errors import CheckError
+from hybridc.gluon.block import Block
 
 __all__ = ["Monitor"]
 
@@ -22,7 +23,8 @@ def _root_mean_square(x: NDArray) -> NDArray:
 class Monitor:
     """Takes statistics of arrays whose names match, every ``interval`` batches.
 
-    :meth:`install` it into executors (or give it to ``Module.fit``); around a batch call :meth:`tic` and :meth:`toc`.
+    :meth:`install` it into executors or blocks (or give it to ``Module.fit``); around a batch call :meth:`tic` and
+    :meth:`toc`.
 
     Parameters
     ----------
@@ -62,8 +64,11 @@ class Monitor:
             self.queue.append((self.step, name, self.stat_func(array)))
 
     def install(self, exe: Any) -> None:
-        """Look at an executor, too."""
-        exe.set_monitor_callback(self.stat_helper, self.monitor_all)
+        """Look at an executor, too, or at a block, whose operators run one by one then if it is hybridized."""
+        if isinstance(exe, Block):
+            exe.register_op_hook(lambda name, _, array: self.stat_helper(name, array), self.monitor_all)
+        else:
+            exe.set_monitor_callback(self.stat_helper, self.monitor_all)
         self.exes.append(exe)
 
     def tic(self) -> None:
@@ -78,7 +83,7 @@ class Monitor:
         if not self.activated:
             return []
         for exe in self.exes:
-            for name, array in [*exe.arg_dict.items(), *exe.aux_dict.items()]:
+            for name, array in _arrays_of(exe):
                 self.stat_helper(name, array)
         self.activated = False
         if self.sort:
@@ -91,6 +96,13 @@ class Monitor:
         """End a batch, and log the statistics."""
         for step, name, text in self.toc():
             logging.getLogger().info("Batch: %7d %-30s %s", step, name, text)
+
+
+def _arrays_of(exe: Any) -> list[tuple[str, NDArray]]:
+    """The arrays of an executor, or the parameters of a block on their first device, by name."""
+    if isinstance(exe, Block):
+        return [(p.name, p.list_data()[0]) for p in exe.collect_params().values() if not p.is_deferred]
+    return [*exe.arg_dict.items(), *exe.aux_dict.items()]
 
 
 def _text(name: str, value: Any) -> str:

@@ -17,7 +17,7 @@ from hybridc.compile import pipeline
 from hybridc.compile.targets import target_named
 from hybridc.errors import AttributeValueError, RecompileError
 from hybridc.gluon import nn
-from hybridc.ground import debug
+from hybridc.ground import compiler_output
 from hybridc.ir.facts import needs_of
 
 
@@ -34,7 +34,7 @@ def options(monkeypatch):
 
     def change(**changes):
         changed = dataclasses.replace(pipeline.OPTIONS, **changes)
-        for module in (pipeline, debug):
+        for module in (pipeline, compiler_output):
             monkeypatch.setattr(module, "OPTIONS", changed)
 
     return change

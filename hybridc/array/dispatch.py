@@ -192,18 +192,21 @@ def _run(op: Operator, inputs: Sequence[Any], arrays: list[Any], mixed: bool, ou
 
 
 def evaluated(op: Operator, arrays: Sequence[Any]) -> Any:
-    """The results of an operator that is a user's, or recorded."""
+    """The results of an operator that is a user's, or observed."""
     if not RECORDER.operators:
         return checked.evaluated(op, arrays)
     begin = now()
     result: Any = checked.evaluated(op, arrays) if op.foreign else op.evaluate(*arrays)
-    ran(op, arrays, begin)
+    ran(op, arrays, begin, result)
     return result
 
 
-def ran(op: Operator, arrays: Sequence[Any], begin: int) -> None:
-    """Record an operator that has just run."""
-    RECORDER.append(("operator", type(op), begin, now(), get_ident(), [(x.dtype, x.shape) for x in arrays]))
+def ran(op: Operator, arrays: Sequence[Any], begin: int, result: Any) -> None:
+    """Observe an operator that has just run: record it, and let the detector look at its results."""
+    if RECORDER.records_operators:
+        RECORDER.append(("operator", type(op), begin, now(), get_ident(), [(x.dtype, x.shape) for x in arrays]))
+    if RECORDER.detector is not None:
+        RECORDER.detector.operator(op, arrays, result)
 
 
 def finish(

@@ -240,7 +240,7 @@ def _run(cls: type[Operator], eager: str, inputs: str, records: bool) -> list[st
         "except Exception as _error:",
         "    _explain(_op, _arrays, _error)",
         "    raise",
-        *(["_ran(_op, _arrays, _begin)"] if records else []),
+        *(["_ran(_op, _arrays, _begin, _r)"] if records else []),
         f"if {plain}:",
         f"    return {result}",
         f"return _finish(_op, {inputs}, _arrays, _r)",

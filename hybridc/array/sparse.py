@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hybridc.array.dispatch import as_ndarray, check_out, in_context
+from hybridc.array.dispatch import as_ndarray, check_out, in_context, ran
 from hybridc.array.ndarray import NDArray, check_unrecorded, plain, recorded_copy
 from hybridc.array.numpy_array import legacy
 from hybridc.autograd import record_operator
@@ -20,6 +20,7 @@ from hybridc.errors import (
     ShapeError,
     UnsupportedError,
 )
+from hybridc.ground.events import RECORDER, now
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.location import user_location
 from hybridc.ground.nesting import as_list
@@ -258,7 +259,10 @@ def invoke_sparse(op: Operator, inputs: Sequence[Any], out: Any = None) -> Any:
         warn_fallback(op, buffers)
         return _on_dense(op, arrays, outs, out)
     op.infer_shape([b.shape for b in buffers])
+    begin = now() if RECORDER.operators else 0
     result: Any = op.eager_sparse(*buffers)
+    if begin:
+        ran(op, buffers, begin, result)
     results: tuple[Any, ...] = result if result.__class__ is tuple else (result,)
     for i, value in zip(op.mutated, results[len(results) - len(op.mutated) :], strict=True):
         if value is not buffers[i]:

@@ -15,10 +15,11 @@ from hybridc.autograd import record_operator
 from hybridc.dialects.error_context import raise_located
 from hybridc.errors import MXNetError
 from hybridc.ground.cached import cached_property
-from hybridc.ground.debug import compiling
+from hybridc.ground.compiler_output import compiling
+from hybridc.ground.events import RECORDER
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.locks import UPDATES
-from hybridc.ground.nesting import grouping, regroup
+from hybridc.ground.nesting import flatten, grouping, regroup
 from hybridc.ground.state import STATE
 from hybridc.ground.watches import written
 from hybridc.runtime.executable import Executable
@@ -196,6 +197,20 @@ class CompiledGraph:
         return self._run(inputs, arrays)
 
     def _run(self, inputs: Sequence[NDArray], arrays: list[Any]) -> Any:
+        if RECORDER.detector is not None:
+            return self._looked_at(inputs, arrays)
+        return self._computed(inputs, arrays)
+
+    def _looked_at(self, inputs: Sequence[NDArray], arrays: list[Any]) -> Any:
+        """As :meth:`_computed`; if there is a NaN or an infinity, the operator that made it is sought."""
+        before = [wrap(a.copy() if i in self.updates else a) for i, a in enumerate(arrays)]
+        result = self._computed(inputs, arrays)
+        results = [result] if self.single else flatten(result, NDArray, "the results")[0]
+        with autograd.pause(STATE.training):
+            RECORDER.detector.graph(arrays, results, lambda: replay(self.trace, before), self.trace.name)
+        return result
+
+    def _computed(self, inputs: Sequence[NDArray], arrays: list[Any]) -> Any:
         if self.backward is not None and STATE.recording:
             return self._recorded(inputs, arrays)
         forward = self.forward
@@ -276,7 +291,7 @@ class RecordedCall:
         # COMPAT(mxnet): there outputs of a hybridized block without a head gradient contribute; here they do not.
         heads = tuple([i for i, g in enumerate(ograds) if g is not None])
         if STATE.recording:
-            return self._replayed(ograds, node.inputs(), heads)
+            return self.replayed(ograds, node.inputs(), heads)
         graph = self.graph.of_heads(heads)
         assert graph.backward is not None
         workspace, values = None, self.values
@@ -303,8 +318,8 @@ class RecordedCall:
                 next(results)
         return grads
 
-    def _replayed(self, ograds: Sequence[Any], inputs: Sequence[Any], chosen: tuple[int, ...]) -> Sequence[Any]:
-        """Higher derivatives: run the trace eagerly on the tape and differentiate that."""
+    def replayed(self, ograds: Sequence[Any], inputs: Sequence[Any], chosen: tuple[int, ...]) -> Sequence[Any]:
+        """The gradients, by running the trace eagerly on the tape and differentiating that: for higher derivatives."""
         graph = self.graph
         fresh = [wrap(x._data) for x in inputs]
         for x, original in zip(fresh, inputs, strict=True):
@@ -347,6 +362,8 @@ def replay(trace: Trace, inputs: Sequence[NDArray]) -> list[NDArray]:
     last = _last_uses(trace)
     for index, node in enumerate(trace.nodes):
         operands = [values[id(s)] for s in node.inputs]
+        if RECORDER.detector is not None:
+            RECORDER.detector.at(node.location)
         try:
             results = execute(node.op, operands)
         except MXNetError as error:

@@ -9,7 +9,7 @@ from collections.abc import Generator
 from typing import Any
 
 from hybridc.ground import limits
-from hybridc.ground.debug import say
+from hybridc.ground.compiler_output import say
 
 # Seconds after which a user at a terminal wonders what happens.
 LONG = 2.0

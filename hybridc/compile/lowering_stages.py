@@ -21,7 +21,7 @@ from hybridc.compile.inlined_layers import inline_layers
 from hybridc.compile.targets import Planning, Target, target_named
 from hybridc.dialects.body import Body
 from hybridc.dialects.mlir.graph_notes import DONATED, HEADS, ROWS, SAVED
-from hybridc.ground import debug
+from hybridc.ground import compiler_output
 from hybridc.ground.records import dataclass
 from hybridc.ir.planned import Program
 from hybridc.ir.structured import dtype_of, kernels, shape_of
@@ -143,7 +143,7 @@ class Formed:
             planning = self.target.plan() if planning is None else planning
             pipeline.run(planning.passes, self.module, dump, after=self.target.kernels())
             planned = {f.sym_name.data: f for f in functions(self.module) if f.sym_visibility is None}
-            with debug.timed(f"{dump}, time of writing the source"):
+            with compiler_output.timed(f"{dump}, time of writing the source"):
                 programs = {name: planning.emit(self.module, name) for name in planned}
         called = kernels(self.module)
         for name, program in programs.items():
@@ -185,7 +185,7 @@ class Lowered:
 
     def compile(self) -> CompiledGraph:
         """Load the code; the callable graph."""
-        with debug.timed(_dump_name(self.trace, self.grads, "kernels") + ", time of loading the source"):
+        with compiler_output.timed(_dump_name(self.trace, self.grads, "kernels") + ", time of loading the source"):
             where = self.trace.context
             executables = {name: self.target.load(program, where) for name, program in self.programs.items()}
         backward = next((f for f in functions(self.module) if f.sym_name.data == "backward"), None)

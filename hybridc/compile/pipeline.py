@@ -20,7 +20,7 @@ from hybridc.dialects.mlir.hybrid import dialects
 from hybridc.dialects.mlir.hybrid_rt import HybridRt
 from hybridc.dialects.mlir.tensor import Tensor
 from hybridc.errors import AttributeValueError, VerifyError
-from hybridc.ground import debug
+from hybridc.ground import compiler_output
 from hybridc.ground.events import recorded
 from hybridc.ground.whole_files import write_whole
 from hybridc.ir.facts import Facts, needs_of
@@ -235,9 +235,9 @@ def run(
         if OPTIONS.dump:
             dump(f"{name}.{position:02}-{module_pass.name}.mlir", str(module))
         if module_pass.name in OPTIONS.print_after or "all" in OPTIONS.print_after:
-            debug.show(f"{name}.{position:02}-{module_pass.name}", str(module))
+            compiler_output.show(f"{name}.{position:02}-{module_pass.name}", str(module))
     if OPTIONS.time:
-        debug.show_times(f"{name}, time of each {'further ' * bool(after)}pass", seconds)
+        compiler_output.show_times(f"{name}, time of each {'further ' * bool(after)}pass", seconds)
 
 
 def _require_unchanged(module_pass: ModulePass, ctx: Context, module: ModuleOp) -> None:
@@ -275,7 +275,7 @@ def source(name: str, text: str) -> None:
     """Dump or print a target's generated code, if the options ask for it."""
     dump(name, text)
     if OPTIONS.print_source:
-        debug.show(name, text)
+        compiler_output.show(name, text)
 
 
 def dump(name: str, text: str) -> None:

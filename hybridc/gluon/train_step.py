@@ -18,6 +18,7 @@ from hybridc.gluon.hybridize.parameter_average import average
 from hybridc.gluon.hybridize.report import Report
 from hybridc.gluon.hybridize.step_graph import REMEDY, Bound, StepEntry, StepGraphs, StepPart, StepSettings
 from hybridc.gluon.trainer import Trainer
+from hybridc.ground.events import RECORDER
 from hybridc.ground.locks import ForkLock
 from hybridc.ground.nesting import as_list, flatten, regroup
 from hybridc.ground.state import STATE
@@ -93,8 +94,8 @@ class TrainStep:
         """
         if STATE.trace is not None:
             raise TraceError("a TrainStep cannot be called while a block is traced; call it in the training loop")
-        if self._updates_rows:
-            return self._step_of_rows(data, label, batch_size)
+        if self._updates_rows or (RECORDER.detector is not None and not self._asked()):
+            return self._step_apart(data, label, batch_size)
         settings = self._block.settings
         with self._lock.current:
             with autograd.train_mode():
@@ -135,16 +136,20 @@ class TrainStep:
 
     def _check_rows(self, name: str) -> None:
         """Raise if the step is asked for what sparse gradients, as that of the parameter ``name``, do not take."""
-        usual = {"accumulate": 1, "sync_every": 1, "clip_global_norm": None, "shard_optimizer": False}
-        asked = [key for key, value in self._settings().items() if value != usual[key]]
+        asked = self._asked()
         if asked:
             raise UnsupportedError(
                 f"TrainStep: {name} or its gradient is sparse, so the trainer updates the parameters, and "
                 f"{asked[0]} is for steps of dense gradients; leave it out, or leave sparse_grad=True out"
             )
 
-    def _step_of_rows(self, data: Any, label: Any, batch_size: float | None) -> Any:
-        """Train with one batch: a compiled forward and backward, with rows as gradients, and the trainer's step."""
+    def _asked(self) -> list[str]:
+        """The settings that a forward, a backward and the trainer's step do not have."""
+        usual = {"accumulate": 1, "sync_every": 1, "clip_global_norm": None, "shard_optimizer": False}
+        return [key for key, value in self._settings().items() if value != usual[key]]
+
+    def _step_apart(self, data: Any, label: Any, batch_size: float | None) -> Any:
+        """Train with one batch by a forward, a backward and the trainer's step: gradients may be rows."""
         trainer = self._block.trainer
         if trainer._amp_loss_scaler is not None:
             raise UnsupportedError(f"TrainStep does not scale losses, for which amp.init_trainer asks. {REMEDY}")

@@ -74,7 +74,11 @@ class EventRecorder:
 
     def __init__(self) -> None:
         self.active = False
+        #: Whether eager operators are observed: recorded, or looked at by the ``detector``.
         self.operators = False
+        self.records_operators = False
+        #: What looks for NaN and infinities, see :mod:`hybridc.debug`.
+        self.detector: Any = None
         self.graphs = False
         self.calls = False
         #: Names of threads by their identities.
@@ -101,10 +105,20 @@ class EventRecorder:
     def switch(self, operators: bool = False, graphs: bool = False, calls: bool = False, active: bool = False) -> None:
         """Record these kinds of events, and no others, from now on; ``active``: at least what users mark themselves."""
         with self._lock.current:
-            self.operators, self.graphs, self.calls = operators, graphs, calls
+            self.records_operators, self.graphs, self.calls = operators, graphs, calls
             self.active = active or operators or graphs or calls
-            for source in self._sources:
-                source.switch(self)
+            self._tell()
+
+    def detect(self, detector: Any) -> None:
+        """Let a detector look at the results of operators from now on, or none."""
+        with self._lock.current:
+            self.detector = detector
+            self._tell()
+
+    def _tell(self) -> None:
+        self.operators = self.records_operators or self.detector is not None
+        for source in self._sources:
+            source.switch(self)
 
     def add(self, category: str, name: str, begin: int, args: Args | None = None) -> None:
         """Record a span of this thread, from ``begin`` until now."""

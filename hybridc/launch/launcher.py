@@ -22,7 +22,7 @@ import hybridc.alias
 from hybridc.communication import launched_rank
 from hybridc.communication.links import BACKLOG, BEAT, LOOPBACK, Door, addresses, packed, unpacked
 from hybridc.communication.rank_watch import STATUS
-from hybridc.ground.debug import say
+from hybridc.ground.compiler_output import say
 from hybridc.ground.records import dataclass
 from hybridc.launch import mpiexec, rank_process, rank_program
 from hybridc.launch.launch_options import HELP, LaunchError, LaunchOptions, parsed

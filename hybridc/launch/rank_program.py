@@ -10,7 +10,7 @@ from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 
 from hybridc.communication import world
-from hybridc.ground.debug import say
+from hybridc.ground.compiler_output import say
 
 #: How far a rank is with its start; what it reports. MPI starts in all ranks or in none.
 STAGES = ("python", "mpi", "program")

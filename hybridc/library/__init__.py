@@ -13,7 +13,7 @@ from typing import Any
 
 from hybridc.dialects import operator_registry
 from hybridc.errors import MXNetError
-from hybridc.ground.debug import say
+from hybridc.ground.compiler_output import say
 from hybridc.ground.locks import ForkLock
 from hybridc.library import extension_graph
 from hybridc.library import extension_operator as extension

@@ -146,7 +146,7 @@ def test_the_launcher_needs_no_disk(tmp_path):
 SAYS = """
 import sys
 import hybridc as mx
-from hybridc.ground.debug import show
+from hybridc.ground.compiler_output import show
 from hybridc.io.progress import progress
 assert sys.stdout is None and sys.stderr is None
 net = mx.gluon.nn.Dense(3, in_units=4)

@@ -11,7 +11,7 @@ from hybridc.compile.background.compiler_process import BACKGROUND
 from hybridc.compile.compiled_graph import CompiledGraph, put_back, replay
 from hybridc.compile.stages import Traced
 from hybridc.context import working_on
-from hybridc.ground.debug import compiling
+from hybridc.ground.compiler_output import compiling
 from hybridc.ground.location import user_depth
 from hybridc.ground.locks import UPDATES
 from hybridc.ground.nesting import regroup

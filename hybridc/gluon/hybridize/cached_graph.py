@@ -19,7 +19,8 @@ from hybridc.errors import AttributeValueError, MXNetError, NestedArraysError, T
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.hybridize.guards import Guard, Guards
 from hybridc.gluon.hybridize.watched_attributes import watching
-from hybridc.ground.debug import compiling, timed
+from hybridc.ground.compiler_output import compiling, timed
+from hybridc.ground.events import RECORDER
 from hybridc.ground.location import user_depth
 from hybridc.ground.locks import ForkLock
 from hybridc.ground.nesting import flatten, frozen, regroup, thaw
@@ -116,7 +117,8 @@ class Entry:
             inputs.append(source if role != "key" else self.trace.random_key())
         graph = self._graph_of_call(inputs)
         result = graph.run(inputs)
-        if graph is (plain := self.plain) and plain is not None and "key" not in self.trace.roles:
+        is_plain = graph is (plain := self.plain) and plain is not None and RECORDER.detector is None
+        if is_plain and plain is not None and "key" not in self.trace.roles:
             call = plain.at_once
             if call is not None:
                 self.again = _again(self, call)

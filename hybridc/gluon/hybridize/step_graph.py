@@ -31,7 +31,7 @@ from hybridc.gluon.hybridize.guards import Guards
 from hybridc.gluon.hybridize.optimizer_shards import OptimizerShards
 from hybridc.gluon.hybridize.sharded_update import ShardedUpdate
 from hybridc.gluon.training.fresh_gradients import raise_stale
-from hybridc.ground.debug import compiling, timed
+from hybridc.ground.compiler_output import compiling, timed
 from hybridc.ground.locks import UPDATES
 from hybridc.ground.nesting import as_list
 from hybridc.ground.records import dataclass

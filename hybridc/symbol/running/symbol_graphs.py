@@ -11,7 +11,7 @@ from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.stages import Traced
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dialects.operator_registry import Attached, Revision
-from hybridc.ground.debug import compiling
+from hybridc.ground.compiler_output import compiling
 from hybridc.ground.locks import ForkLock
 from hybridc.ground.nesting import as_list
 from hybridc.ground.state import STATE

@@ -1,0 +1,210 @@
+"""``mx.debug``: find where numbers go wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hybridc import autograd
+from hybridc.array.ndarray import NDArray, values_of
+from hybridc.dtypes import is_float
+from hybridc.errors import AnomalyError
+from hybridc.gluon.block import Block
+from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
+from hybridc.ground.events import RECORDER
+from hybridc.ground.location import Location, user_location
+from hybridc.ground.state import STATE
+from hybridc.sparse_storage import SparseStorage
+
+__all__ = ["detect_anomaly"]
+
+# Operators whose lines are kept for their gradients; the oldest go first.
+_KEPT_LINES = 1 << 20
+
+
+@contextlib.contextmanager
+def detect_anomaly() -> Generator[None]:
+    """Within the ``with`` block, raise AnomalyError where the first NaN or infinity arises, forward or backward.
+
+    The error names the operator, the block and the line that called it, and says what its inputs were. A NaN counts
+    wherever it is; an infinity, where no input of the operator has one, as masks do. Of a hybridized network the
+    results are looked at, and if one is wrong its operators run one by one on the same inputs; a ``TrainStep`` without
+    ``accumulate``, ``clip_global_norm`` and ``shard_optimizer`` runs as the loop that it stands for. It holds for all
+    threads of the process, on the CPU, and takes time: use it to find the place, not to train.
+    """
+    before = RECORDER.detector
+    RECORDER.detect(_Detector() if before is None else before)
+    ATTRIBUTE_EPOCH.value += 1  # calls go the long way now, where results are looked at
+    try:
+        yield
+    finally:
+        RECORDER.detect(before)
+        ATTRIBUTE_EPOCH.value += 1
+
+
+class _Place(threading.local):
+    """What this thread does."""
+
+    line: Location | None = None  # that of the operator which a graph runs
+    in_backward: bool = False
+
+    def __init__(self) -> None:
+        self.lines: OrderedDict[int, Location] = OrderedDict()  # of recorded operators, by positions of the tape
+
+
+class _Detector:
+    """Looks at the results of operators and graphs, and at gradients."""
+
+    def __init__(self) -> None:
+        self._place = _Place()
+
+    # --- forward -------------------------------------------------------------------------------------------
+
+    def operator(self, op: Any, arrays: Sequence[Any], result: Any) -> None:
+        """Look at the results of an operator that ran."""
+        place = self._place
+        if place.in_backward:
+            return
+        line = place.line or user_location(_block_name())
+        if STATE.recording:
+            place.lines[autograd.tape_position()] = line
+            if len(place.lines) > _KEPT_LINES:
+                place.lines.popitem(last=False)
+        results: tuple[Any, ...] = result if result.__class__ is tuple else (result,)
+        what = _anomaly(arrays, results[: op.num_visible_outputs()])
+        if what is not None:
+            names = [f"{name}: {_described(a)}" for name, a in zip(op.input_names(), arrays, strict=False)]
+            # The error of an operator of a graph begins with its line.
+            self._raise(f"{what} in the result of {_called(op)}", line if place.line is None else None, names)
+
+    def graph(self, inputs: Sequence[Any], results: Sequence[NDArray], again: Callable[[], Any], name: str) -> None:
+        """Look at the results of a compiled graph; ``again`` runs its operators one by one on the same inputs."""
+        if self._place.in_backward:
+            return
+        what = _anomaly(inputs, [x._data for x in results])
+        if what is None:
+            return
+        try:
+            again()
+        finally:
+            self._place.line = None
+        if what == "NaN" or not any(map(_has_infinity, inputs)):
+            text = f"{what} in a result of the compiled graph {name}, but not where its operators run one by one"
+            self._raise(text, user_location(), [_described(x) for x in inputs])
+
+    def at(self, line: Location | None) -> None:
+        """The operator that a graph runs next is of this line of the user's."""
+        self._place.line = line
+
+    # --- backward ------------------------------------------------------------------------------------------
+
+    def gradients(self, node: Any, ograds: Sequence[Any], into: Mapping[int, Any]) -> Sequence[Any]:
+        """The gradients of a recorded operator's inputs, which are looked at."""
+        place = self._place
+        before, place.in_backward = place.in_backward, True
+        try:
+            arrays, inputs = list(node.arrays or ()), node.inputs()
+            grads = node.backward(ograds, into)
+        finally:
+            place.in_backward = before
+        given = [g._data for g in ograds if g is not None]
+        for i, grad in enumerate(grads):
+            what = None if grad is None else _anomaly([*given, *arrays], [grad._data])
+            if what is None:
+                continue
+            if hasattr(node.op, "replayed"):  # of a compiled graph: its operators say more
+                self._replay(node, ograds, inputs)
+            names = [f"gradient of result {n}: {_described(g)}" for n, g in enumerate(given)]
+            names += [f"input {n}: {_described(a)}" for n, a in enumerate(arrays)]
+            title = _called(node.op) if hasattr(node.op, "title") else type(node.op).__name__
+            self._raise(f"{what} in the gradient of input {i} of {title}", self._line_of(node), names)
+        return grads
+
+    def _replay(self, node: Any, ograds: Sequence[Any], inputs: Sequence[Any]) -> None:
+        """Compute the gradients of a compiled graph operator by operator."""
+        heads = tuple([i for i, g in enumerate(ograds) if g is not None])
+        try:
+            with autograd.record(STATE.training):
+                node.op.replayed(ograds, inputs, heads)
+        finally:
+            self._place.line = None
+
+    def _line_of(self, node: Any) -> Location | None:
+        """The line that recorded a node: the latest before it."""
+        found = None
+        for position, line in self._place.lines.items():
+            if position > node.order:
+                break
+            found = line
+        return found
+
+    @staticmethod
+    def _raise(text: str, line: Location | None, inputs: Sequence[str]) -> None:
+        where = "" if line is None else f"{line}: "
+        raise AnomalyError("\n  ".join([where + text, *inputs]))
+
+
+def _called(op: Any) -> str:
+    """An operator as errors name it, with its attributes."""
+    attributes = ", ".join(f"{name}={value!r}" for name, value in op.attrs.items())
+    return f"{op.title()}({attributes})" if attributes else op.title()
+
+
+def _floats(x: Any) -> Any:
+    """The elements of a buffer on the CPU, if they are floats, else None."""
+    data: Any = values_of(x) if isinstance(x, NDArray) else x
+    data = data.data if isinstance(data, SparseStorage) else data
+    if not isinstance(data, np.ndarray | np.generic):
+        return None
+    array: Any = np.asarray(data)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return array if is_float(array.dtype) else None
+
+
+def _anomaly(inputs: Sequence[Any], results: Sequence[Any]) -> str | None:
+    """``NaN``, if a result has one; ``infinity``, if one has that and no input does; what has no inputs is meant."""
+    if not inputs:
+        return None
+    arrays = [a for a in map(_floats, results) if a is not None]
+    if any(np.isnan(a).any() for a in arrays):
+        return "NaN"
+    if any(np.isinf(a).any() for a in arrays) and not any(map(_has_infinity, inputs)):
+        return "infinity"
+    return None
+
+
+def _has_infinity(x: Any) -> bool:
+    a = _floats(x)
+    return a is not None and bool(np.isinf(a).any())
+
+
+def _described(x: Any) -> str:
+    """Dtype, shape and range of a buffer, and how many of its elements are no numbers."""
+    data = x._data if isinstance(x, NDArray) else x
+    text = f"{data.dtype}{list(data.shape)}"
+    a = _floats(x)
+    if a is None or not a.size:
+        return text
+    with np.errstate(all="ignore"):
+        finite = a[np.isfinite(a)]
+    if finite.size:
+        text += f", from {finite.min():.6g} to {finite.max():.6g}"
+    for name, count in (("NaN", int(np.isnan(a).sum())), ("infinite", int(np.isinf(a).sum()))):
+        text += f", {count} of {a.size} {name}" if count else ""
+    return text
+
+
+def _block_name() -> str:
+    """The name of the innermost block whose forward is running."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        owner = frame.f_locals.get("self") if frame.f_code.co_name in ("forward", "hybrid_forward") else None
+        if isinstance(owner, Block):
+            return owner.name
+        frame = frame.f_back
+    return ""
