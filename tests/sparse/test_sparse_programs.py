@@ -270,3 +270,18 @@ def test_a_file_with_rows_of_an_array_without_axes_is_damaged(tmp_path):
     assert data.count(shape) == 1
     with pytest.raises(mx.MXNetError, match=r"a row_sparse array has shape \(\)"):
         mx.nd.load_frombuffer(data.replace(shape, b"\x00\x00\x00\x00"))
+
+
+@pytest.mark.parametrize("rows", [[600_000, 0], [0, 600_000], [0, 0, 600_000, 2]])
+def test_threads_share_a_matrix_with_one_full_row(rows):
+    random = np.random.default_rng(5)
+    columns = np.concatenate([np.sort(random.choice(700_000, count, replace=False)) for count in rows])
+    ends = np.concatenate([[0], np.cumsum(rows)])
+    a = scipy.sparse.csr_matrix((random.random(len(columns)), columns, ends), (len(rows), 700_000))
+    b, c = random.random((len(rows), 1)), random.random((700_000, 1))
+    x = mx.nd.sparse.csr_matrix(a, dtype="float64")
+    found = mx.nd.dot(x, mx.nd.array(b, dtype="float64"), transpose_a=True)
+    found.check_format()
+    assert len(found.indices) == len(np.unique(columns))
+    np.testing.assert_allclose(found.asnumpy(), a.T @ b, rtol=1e-12)
+    np.testing.assert_allclose(mx.nd.dot(x, mx.nd.array(c, dtype="float64")).asnumpy(), a @ c, rtol=1e-10)

@@ -68,23 +68,35 @@ def _by_rows(a: CsrStorage, b: Any) -> Any:
     ends = _parts(a, b, a.shape[0])
     if len(ends) == 2:
         return a.matrix() @ b
-    # Each thread's first row is where as many values are before it as its share says.
-    ends[1:-1] = np.searchsorted(a.indptr, np.linspace(0, len(a.data), len(ends))[1:-1]).tolist()
     made = np.empty((a.shape[0], *b.shape[1:]), np.result_type(a.dtype, b.dtype))
     whole = a.matrix()
 
     def multiply(first: int, last: int) -> None:
-        begin, end = whole.indptr[first], whole.indptr[last]
-        places = whole.indices[begin:end], whole.indptr[first : last + 1] - begin
-        made[first:last] = type(whole)((whole.data[begin:end], *places), (last - first, a.shape[1]), copy=False) @ b
+        made[first:last] = _rows(whole, whole.data, first, last) @ b
 
-    _in_threads(multiply, ends)
+    _in_threads(multiply, _equal_shares(whole, ends))
     return made
 
 
-def _by_columns(a: CsrStorage, b: Any) -> Any:
-    """The product of the transpose with a dense matrix, whose columns several threads share."""
-    ends = _parts(a, b, math.prod(b.shape[1:]))
+def _equal_shares(matrix: Any, ends: list[int]) -> list[int]:
+    """The ends of as many parts of the rows of a matrix, each with about as many values."""
+    inner = np.searchsorted(matrix.indptr, np.linspace(0, len(matrix.data), len(ends))[1:-1])
+    return [0, *inner.tolist(), ends[-1]]
+
+
+def _rows(matrix: Any, data: Any, first: int, last: int) -> Any:
+    """Some rows of a SciPy matrix, with other values."""
+    begin, end = matrix.indptr[first], matrix.indptr[last]
+    places = matrix.indices[begin:end], matrix.indptr[first : last + 1] - begin
+    return type(matrix)((data[begin:end], *places), (last - first, matrix.shape[1]), copy=False)
+
+
+def _transposed_product(a: CsrStorage, b: Any) -> Any:
+    """``a.T @ b`` for a dense b: threads share its columns."""
+    width = math.prod(b.shape[1:])
+    if width < OPTIONS.num_threads:
+        return _sum_of_transposes(a, a.data, b)
+    ends = _parts(a, b, width)
     turned = a.matrix().T
     if len(ends) == 2:
         return np.ascontiguousarray(turned @ b)
@@ -95,6 +107,27 @@ def _by_columns(a: CsrStorage, b: Any) -> Any:
 
     _in_threads(multiply, ends)
     return made
+
+
+def _sum_of_transposes(a: CsrStorage, data: Any, b: Any) -> Any:
+    """``a.T @ b`` for a dense b of few columns: threads share the rows, and their products are added.
+
+    ``data`` are the values in the places of a.
+    """
+    ends = _parts(a, b, a.shape[0])
+    whole = a.matrix()
+    ends = _equal_shares(whole, ends) if len(ends) > 2 else ends
+    products: dict[tuple[int, int], Any] = {}
+
+    def multiply(first: int, last: int) -> None:
+        products[first, last] = _rows(whole, data, first, last).T @ b[first:last]
+
+    _in_threads(multiply, ends)
+    first, *others = (products[part] for part in sorted(products))  # one order, so that each time has the same sum
+    total = np.ascontiguousarray(first)
+    for other in others:
+        total += other
+    return total
 
 
 def _parts(a: CsrStorage, b: Any, size: int) -> list[int]:
@@ -117,13 +150,13 @@ def _rows_of(a: CsrStorage, b: Any, stype: str) -> Any:
     """``a.T @ b``: only the rows that are columns of a with values are not zero."""
     dense = b.dense() if isinstance(b, SparseStorage) else b
     if stype == "default":
-        return _by_columns(a, dense)
+        return _transposed_product(a, dense)
     shape = a.shape[1], b.shape[1]
     if a.shape[1] > len(a.indices):
         columns, places = np.unique(a.indices, return_inverse=True)
         narrow = CsrStorage((a.shape[0], len(columns)), a.data, places, a.indptr)
-        return RowSparseStorage(shape, _by_columns(narrow, dense), columns)
-    occurs = np.zeros(a.shape[1], bool)
-    occurs[a.indices] = True
-    columns, product = np.flatnonzero(occurs), _by_columns(a, dense)
-    return RowSparseStorage(shape, product if len(columns) == len(product) else product[columns], columns)
+        return RowSparseStorage(shape, _transposed_product(narrow, dense), columns)
+    # The sum of truth values is "or": this says which columns have values, in less time than a scatter of them takes.
+    occurs = _sum_of_transposes(a, np.ones(len(a.data), bool), np.ones(a.shape[0], bool))
+    columns, product = np.flatnonzero(occurs), _transposed_product(a, dense)
+    return RowSparseStorage(shape, product if len(columns) == len(product) else product.take(columns, 0), columns)
