@@ -33,8 +33,9 @@ from hybridc.transforms.code.choose_matmul import Panels, prepacked_of
 from hybridc.transforms.memory.hoist_preparation import prepared_values
 from hybridc.transforms.schedules.loop_machine import Registers
 
-# The most elements of a matrix that there is memory for twice: 16 MiB in single precision.
-LARGEST = 2**22
+# The most elements of a matrix that there is memory for twice: 16 MiB in single precision; and 64 MiB of one whose
+# columns are contiguous and rows are far apart, of which each panel in place takes a page of memory for each term.
+LARGEST, LARGEST_OF_ROWS = 2**22, 2**24
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,8 @@ class _Packer:
     def _fits(self, contraction: _PrepackedMatmul, prepared: bool) -> bool:
         """Whether a matmul supports a prepacked operand, and this is not too large."""
         panels = contraction.panels
-        return panels.pay(prepared) and math.prod(panels.shape) <= LARGEST
+        most = LARGEST_OF_ROWS if prepared and panels.column == len(panels.read.value.shape) - 1 else LARGEST
+        return panels.pay(prepared) and math.prod(panels.shape) <= most
 
     def _panels(self, matrix: SSAValue, call: func.CallOp, contraction: _PrepackedMatmul) -> SSAValue:
         """The panels of a matrix, packed before its first matmul."""
