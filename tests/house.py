@@ -132,6 +132,7 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.tools.fuzz.damaged_files": "hybridc.tools.fuzz.onnx_files",
         "hybridc.tools.onnx_operators": "onnx onnxruntime openvino",
         "hybridc.tools.triton_report": "triton",
+        "hybridc.tools.packaging.backend": "tomllib",
         "hybridc.visualization": "graphviz",
     },
 }
