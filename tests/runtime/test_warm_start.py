@@ -385,9 +385,10 @@ class Mixed(mx.gluon.HybridBlock):
 def test_programs_are_read_as_they_were_written():
     x = mx.nd.ones((3, 10))
     _, programs = made(Mixed(), x)
-    graph = StoredGraph(programs, (1, 2), (0,), 77, (0, 1), {"a": [1, 2]})
+    graph = StoredGraph(programs, (1, 2), (0,), 77, (0, 1), (3,), {"a": [1, 2]})
     found = from_bytes(StoredGraph, to_bytes(graph))
     assert (found.saved, found.grads, found.saved_bytes, found.heads) == ((1, 2), (0,), 77, (0, 1))
+    assert found.rows == (3,)
     assert found.lines == {"a": [1, 2]}
     for name, program in programs.items():
         assert any(isinstance(step, HostCall) for step in program.steps)

@@ -216,6 +216,8 @@ class RowsScatter(Composite):
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         data, indices = shapes
+        if not self.shape or (not self.shape[0] and math.prod(indices)):
+            raise ShapeError(f"rows_scatter: no row can be added to a result of shape {self.shape}")
         expected = (*indices, *self.shape[1:])
         if data != expected:
             raise ShapeError(f"rows_scatter: data has shape {data}, expected {expected}")
@@ -252,6 +254,13 @@ class RowsScatter(Composite):
             return out
 
         return [Sample([(3, 2), np.array([3, 0, 3])], reference, shape=(4, 2), grad=False)]
+
+    @classmethod
+    def bad_samples(cls) -> Sequence[Bad]:
+        return [
+            (((2,), (2,)), {"shape": ()}, "rows_scatter: no row can be added to a result of shape ()"),
+            (((2, 3), (2,)), {"shape": (4, 2)}, "rows_scatter: data has shape (2, 3), expected (2, 2)"),
+        ]
 
 
 @register("hybrid.embedding", "Embedding", "contrib.SparseEmbedding")
