@@ -224,3 +224,15 @@ def test_settings_come_from_the_environment():
     assert passes == {"dce", "decompose"}
     suffix = "plan" if target_named(None).name == "llvm" else "py"
     assert {"net.graph, time of each pass", f"net.kernels.forward.{suffix}", "net, time of tracing"} <= shown.keys()
+
+
+def test_an_explanation_of_many_layers_is_short():
+    net = nn.HybridSequential()
+    for units in range(5, 105):
+        net.add(nn.Dense(units, activation="tanh"), nn.LayerNorm())
+    net.initialize()
+    net.hybridize()
+    net(mx.nd.ones((3, 8)))
+    lines = str(net.explain()).splitlines()
+    assert len(lines) <= 60
+    assert any(re.fullmatch(r" +kernel \w+: \d+ times(, of \d+ kinds)?", line) for line in lines)

@@ -22,7 +22,7 @@ from hybridc.ground.locks import UPDATES
 from hybridc.ground.nesting import flatten, grouping, regroup
 from hybridc.ground.state import STATE
 from hybridc.ground.watches import written
-from hybridc.runtime.executable import Executable
+from hybridc.runtime.executable import Executable, grouped
 from hybridc.sparse_storage import RowSparseStorage
 from hybridc.trace.gradients import ancestors
 from hybridc.trace.tracer import Trace
@@ -264,7 +264,7 @@ def _described(executable: Executable, name: str, more: str = "") -> list[str]:
         f"{name}: {kernels} kernel{'s' * (kernels != 1)}, {calls} of them host calls; "
         f"arena {program.arena} bytes ({program.live} at once){more}",
         *([f"  {program.layout}"] if program.layout else []),
-        *[f"  kernel {kernel}" for kernel in program.launches],
+        *[f"  kernel {kernel}" for kernel in grouped(program.launches)],
         *[f"  {loop}" for loop in program.loops],
         *[f"  host call {call}" for call in program.host_calls],
         *[f"  {note}" for note in executable.notes()],
