@@ -12,6 +12,7 @@ from hybridc.context import CPU, Context, check_device, working_device
 from hybridc.dialects.array.shape import resolve_shape
 from hybridc.dtypes import STORED
 from hybridc.errors import ArgumentTypeError, AttributeValueError, CheckError, MXNetError, OneElementError
+from hybridc.ground.absent import explain_habits, without_habits
 from hybridc.ground.events import RECORDER
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.state import STATE
@@ -29,6 +30,9 @@ class NDArray(Fluent):
 
     __slots__ = ("__weakref__", "_data", "_leaf", "_tape")
     __array_priority__ = 1000.0
+
+    def __dir__(self) -> list[str]:
+        return without_habits("NDArray", super().__dir__(), type(self))
 
     def __init__(self, data: npt.NDArray[Any], writable: bool = True) -> None:
         self._data = data if writable else _readonly(data)
@@ -368,6 +372,9 @@ class NDArray(Fluent):
 
     def __deepcopy__(self, memo: Any) -> NDArray:
         return self._like(self._data.copy())
+
+
+explain_habits("NDArray", NDArray)
 
 
 class NumberedNDArray(NDArray):

@@ -18,6 +18,7 @@ from hybridc.array_files.name_maps import NameMap
 from hybridc.compile.stages import trace_block
 from hybridc.context import CPU, Context, current_context
 from hybridc.errors import (
+    ArgumentTypeError,
     AttributeValueError,
     CheckError,
     DeferredInitializationError,
@@ -43,6 +44,7 @@ from hybridc.gluon.naming import BlockScope
 from hybridc.gluon.parameter import Parameter, ParameterDict
 from hybridc.gluon.summary import summary
 from hybridc.gluon.utils import BlockHooks, HookHandle, device_of, indent, same, shape_is_known, traces
+from hybridc.ground.absent import explain_habits, without_habits
 from hybridc.ground.events import RECORDER, EventRecorder, EventSource, now
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.locks import ForkLock
@@ -56,17 +58,43 @@ _INITIALIZING = ForkLock()
 _MISSING = object()
 
 
+def _no_child(parent: Block, value: Any, wrapper: str) -> AttributeValueError:
+    """The error for what is no block and cannot be a child."""
+    what = f"{type(value).__name__} {value!r}"
+    if isinstance(value, type):
+        what, remedy = f"the class {value.__name__}", f"make a block of it: {value.__name__}(…)"
+    elif isinstance(value, list):
+        what, remedy = "a list", "give the blocks one by one: net.add(*blocks)"
+    elif callable(value):
+        remedy = f"put a function in as nn.{wrapper}(function)"
+    else:
+        remedy = "make it a Block"
+    return AttributeValueError(f"{type(parent).__name__}: children must be blocks, got {what}; {remedy}")
+
+
 class Block(BlockRoot):
     """A layer or network: its children and parameters are what is assigned to its attributes.
 
     Override ``forward(self, *args)``. Make children and parameters inside ``with self.name_scope():`` to give
-    them names that begin with this block's. ``params`` shares the parameters of another block:
-    ``nn.Dense(20, params=other.collect_params())``.
+    them names that begin with this block's.
+
+    Parameters
+    ----------
+    prefix:
+        The beginning of the names of its parameters; by default the class's name and a number.
+    params:
+        A ParameterDict whose parameters it has instead of new ones: ``nn.Dense(20, params=other.collect_params())``.
     """
 
     IN_SUMMARY: ClassVar[bool] = True  # whether it is a line of the table that summary prints
 
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
+        if prefix is not None and not isinstance(prefix, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            kind = type(prefix).__name__
+            raise ArgumentTypeError(
+                f"{type(self).__name__}: prefix must be a string, got {kind}; children of a Sequential are put in by "
+                f"net.add({kind}(…), …)"
+            )
         self._prefix, self._params = BlockScope.create(prefix, params, self._alias())
         self._name = self._prefix.removesuffix("_")
         self._scope = BlockScope(self, prefix == "")
@@ -116,6 +144,8 @@ class Block(BlockRoot):
             raise MXNetError(
                 f"{type(self).__name__}: call super().__init__(**kwargs) before making children of a block"
             )
+        if not isinstance(block, Block):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise _no_child(self, block, "Lambda")
         self._children[str(len(self._children)) if name is None else name] = block
         block._add_parent(self)
         self._rise(block._height + 1)
@@ -405,12 +435,18 @@ class Block(BlockRoot):
                 stack += [(child, False) for child in reversed(block._children.values())]
         return done
 
+    def __dir__(self) -> list[str]:
+        return without_habits("Block", super().__dir__(), type(self))
+
     def __repr__(self) -> str:
         return self._repr({k: v for k, v in self.__dict__.items() if isinstance(v, Block)})
 
     def _repr(self, children: Mapping[str, Block]) -> str:
         lines = "\n".join(f"  ({name}): {indent(repr(block), 2)}" for name, block in children.items())
         return f"{type(self).__name__}(\n{lines}\n)"
+
+
+explain_habits("Block", Block)
 
 
 class HybridBlock(Block):
@@ -434,6 +470,8 @@ class HybridBlock(Block):
 
     def register_child(self, block: Block, name: str | None = None) -> None:
         """Make a HybridBlock a child; other blocks cannot be compiled."""
+        if not isinstance(block, Block):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise _no_child(self, block, "HybridLambda")
         if not isinstance(block, HybridBlock):
             raise ValueError(
                 f"Children of HybridBlock must also be HybridBlock, but {block} has type {type(block)}. If "
@@ -502,7 +540,10 @@ class HybridBlock(Block):
                 hook(self, args)
         if self._active:
             graph = self.__dict__.get("_cached_graph")
-            out = (self._compile(args) if graph is None else graph)(*args)
+            try:
+                out = (self._compile(args) if graph is None else graph)(*args)
+            except DeferredInitializationError:  # it was initialized after a call that failed without
+                out = self._compile(args)(*args)
         else:
             out = self._forward_eagerly(args)
         if self._forward_hooks:

@@ -10,7 +10,7 @@ import numbers
 from typing import TYPE_CHECKING, Any, Unpack
 
 from hybridc.array.numpy_array import is_numpy
-from hybridc.errors import CheckError
+from hybridc.errors import CheckError, ShapeError
 from hybridc.gluon.block import HybridBlock
 from hybridc.gluon.naming import BlockOptions
 from hybridc.ground.absent import absent as _absent
@@ -54,8 +54,13 @@ def _times(F: Any, x: Any, y: Any) -> Any:
 
 def _reshape_like(F: Any, x: Any, y: Any) -> Any:
     """x in the shape of y"""
-    known = not hasattr(x, "entries")  # a composed symbol has no shape yet
-    return x if known and x.shape == y.shape else F.reshape_like(x, y)
+    if hasattr(x, "entries"):  # a composed symbol has no shape yet
+        return F.reshape_like(x, y)
+    if x.shape == y.shape:
+        return x
+    if math.prod(x.shape) != math.prod(y.shape):
+        raise ShapeError(f"a label of shape {tuple(x.shape)} does not fit a prediction of shape {tuple(y.shape)}")
+    return F.reshape_like(x, y)
 
 
 def _softplus_of_minus_abs(F: Any, x: Any) -> Any:
@@ -64,7 +69,15 @@ def _softplus_of_minus_abs(F: Any, x: Any) -> Any:
 
 
 class Loss(HybridBlock):
-    """The base of losses."""
+    """The base of losses, each a number for every example of the batch.
+
+    Parameters
+    ----------
+    weight:
+        A factor of all losses; None is 1.
+    batch_axis:
+        The axis of the examples; over the others the mean is taken.
+    """
 
     def __init__(self, weight: float | None, batch_axis: int, **kwargs: Unpack[BlockOptions]) -> None:
         super().__init__(**kwargs)
@@ -176,7 +189,15 @@ SoftmaxCELoss = SoftmaxCrossEntropyLoss
 
 
 class KLDivLoss(Loss):
-    """label * (log(label) - log p), with log p = pred, or log_softmax(pred) if not ``from_logits``; sums"""
+    """label * (log(label) - log p), with log p = pred, or log_softmax(pred) if not ``from_logits``; sums
+
+    Parameters
+    ----------
+    from_logits:
+        Whether ``pred`` are logarithms of probabilities.
+    axis:
+        The axis of the classes.
+    """
 
     def __init__(
         self,
@@ -243,7 +264,13 @@ class CTCLoss(Loss):
 
 
 class HuberLoss(Loss):
-    """(label - pred)² / (2 rho) where |label - pred| <= rho, else |label - pred| - rho / 2"""
+    """(label - pred)² / (2 rho) where |label - pred| <= rho, else |label - pred| - rho / 2
+
+    Parameters
+    ----------
+    rho:
+        The distance up to which the loss is quadratic.
+    """
 
     def __init__(
         self, rho: float = 1, weight: float | None = None, batch_axis: int = 0, **kwargs: Unpack[BlockOptions]
@@ -261,7 +288,13 @@ class HuberLoss(Loss):
 
 
 class _MarginLoss(Loss):
-    """A loss of what is within a margin."""
+    """A loss of what is within a margin.
+
+    Parameters
+    ----------
+    margin:
+        The distance from which on there is no loss.
+    """
 
     def __init__(
         self, margin: float = 1, weight: float | None = None, batch_axis: int = 0, **kwargs: Unpack[BlockOptions]
@@ -289,7 +322,13 @@ class SquaredHingeLoss(_MarginLoss):
 
 
 class LogisticLoss(Loss):
-    """log(1 + exp(-pred * label)), label -1 or 1 ('signed'), or 0 or 1 ('binary')"""
+    """log(1 + exp(-pred * label)), label -1 or 1 ('signed'), or 0 or 1 ('binary')
+
+    Parameters
+    ----------
+    label_format:
+        "signed": labels are -1 and 1; "binary": 0 and 1.
+    """
 
     def __init__(
         self,
@@ -358,7 +397,13 @@ class PoissonNLLLoss(Loss):
 
 
 class CosineEmbeddingLoss(Loss):
-    """1 - c where label is 1, max(0, c - margin) where it is -1; c = cos(input1, input2), shape (N, 1)"""
+    """1 - c where label is 1, max(0, c - margin) where it is -1; c = cos(input1, input2), shape (N, 1)
+
+    Parameters
+    ----------
+    margin:
+        The cosine up to which unlike pairs have no loss.
+    """
 
     def __init__(
         self, weight: float | None = None, batch_axis: int = 0, margin: float = 0, **kwargs: Unpack[BlockOptions]

@@ -15,7 +15,7 @@ from hybridc.communication import Communicator
 from hybridc.communication.communicator import Agreed
 from hybridc.communication.compression import CompressedSum, Residuals
 from hybridc.context import Context, cpu
-from hybridc.errors import CheckError
+from hybridc.errors import ArgumentTypeError, AttributeValueError, CheckError
 from hybridc.gluon.parameter import Parameter, ParameterDict
 from hybridc.gluon.training.device_updates import DeviceUpdates
 from hybridc.gluon.training.fresh_gradients import freshness
@@ -59,6 +59,15 @@ class Trainer:
     With ``kvstore="dist_sync"`` and the like all ranks of the program train together: the parameters of rank 0 go to
     all, now or when they get their shapes, and again at the first step; a step sums gradients over devices and ranks,
     and divides by ``batch_size``, which is that of all ranks together. Each rank makes the same update.
+
+    Parameters
+    ----------
+    params:
+        The parameters, as ``net.collect_params()`` gives them.
+    optimizer:
+        The optimizer, or its name, as "adam".
+    optimizer_params:
+        The arguments of an optimizer that is named.
     """
 
     # MXNet's internal names, which programs use.
@@ -329,6 +338,10 @@ class Trainer:
 
     def rescale(self, batch_size: float) -> None:
         """Let the next update divide gradients by ``batch_size``; raises if a parameter waits for its shape."""
+        # COMPAT(mxnet): there a negative number turns the direction of the step around, and NaN is taken, too.
+        kind = ArgumentTypeError if isinstance(batch_size, str) else AttributeValueError
+        if kind is ArgumentTypeError or not batch_size > 0:
+            raise kind(f"Trainer: batch_size must be a positive number, got {batch_size!r}")
         self._updates.begin()
         self._optimizer.rescale_grad = self._scale / batch_size
 

@@ -1,10 +1,11 @@
-"""Errors for MXNet names that are missing here: what they are in MXNet, what to use instead, or similar names."""
+"""Errors for names that are missing here: what they are in MXNet, PyTorch or Keras, what to use, or similar names."""
 
 from __future__ import annotations
 
 import difflib
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from hybridc.errors import AbsentError
 
@@ -30,6 +31,209 @@ _LACKING = {
 }  # fmt: skip
 
 
+# --- names of PyTorch and Keras ---------------------------------------------------------------------------------------
+
+# By the kind of thing that was asked for the name; what is said follows "here that is".
+_ARRAY = {
+    "numpy": "x.asnumpy()",
+    "cuda": "x.as_in_context(mx.gpu())",
+    "cpu": "x.as_in_context(mx.cpu())",
+    "to": "x.as_in_context(context), or x.astype(dtype)",
+    "device": "x.context",
+    "view": "x.reshape(shape)",
+    "permute": "x.transpose(axes)",
+    "unsqueeze": "x.expand_dims(axis)",
+    "requires_grad": "x.attach_grad(), before autograd.record()",
+    "requires_grad_": "x.attach_grad(), before autograd.record()",
+    "zero_": "x[:] = 0",
+    "float": 'x.astype("float32")',
+    "double": 'x.astype("float64")',
+    "half": 'x.astype("float16")',
+    "long": 'x.astype("int64")',
+    "int": 'x.astype("int32")',
+    "t": "x.T",
+    "dim": "x.ndim",
+    "numel": "x.size",
+    "contiguous": "x itself",
+    "clone": "x.copy()",
+    "clamp": "x.clip(a_min, a_max)",
+    "eq": "x == y",
+    "ne": "x != y",
+    "mm": "mx.nd.dot(x, y)",
+    "bmm": "mx.nd.batch_dot(x, y)",
+    "matmul": "mx.nd.dot(x, y), or mx.nd.batch_dot of several matrices",
+    "masked_fill": "mx.nd.where(mask, value, x)",
+    "gather": "mx.nd.pick, mx.nd.take or mx.nd.gather_nd",
+}
+_BLOCK = {
+    "parameters": "net.collect_params().values()",
+    "named_parameters": "net.collect_params().items()",
+    "state_dict": "net.save_parameters(file), or net.collect_params()",
+    "load_state_dict": "net.load_parameters(file)",
+    "load_weights": "net.load_parameters(file)",
+    "save_weights": "net.save_parameters(file)",
+    "train": "autograd.record(): layers behave as in training inside it alone",
+    "eval": "a call outside autograd.record(), where layers behave as in prediction",
+    "to": "net.collect_params().reset_ctx(context), or net.cast(dtype)",
+    "cuda": "net.collect_params().reset_ctx(mx.gpu())",
+    "cpu": "net.collect_params().reset_ctx(mx.cpu())",
+    "half": 'net.cast("float16")',
+    "float": 'net.cast("float32")',
+    "double": 'net.cast("float64")',
+    "requires_grad_": 'net.collect_params().setattr("grad_req", "null") or "write"',
+    "fit": "a loop over batches, see docs/training.md, or gluon.contrib.estimator.Estimator(net, loss).fit",
+    "predict": "net(x)",
+    "evaluate": "a loop over batches with a metric, or gluon.contrib.estimator.Estimator",
+    "layers": "net[i] of a Sequential",
+    "children": "net[i] of a Sequential",
+    "weights": "net.collect_params()",
+    "trainable_weights": "net.collect_params()",
+    "get_weights": "net.collect_params()",
+    "build": "net.initialize(); sizes follow from the first call",
+}
+_NN = {
+    "Linear": "nn.Dense(out_features)",
+    "Module": "gluon.HybridBlock",
+    "Layer": "gluon.HybridBlock",
+    "Model": "gluon.HybridBlock",
+    "ModuleList": "nn.HybridSequential",
+    "Parameter": "self.params.get(name, shape=shape) in a block",
+    "ReLU": 'nn.Activation("relu")',
+    "Sigmoid": 'nn.Activation("sigmoid")',
+    "Tanh": 'nn.Activation("tanh")',
+    "Softplus": 'nn.Activation("softrelu")',
+    "Softmax": "nn.HybridLambda(lambda F, x: F.softmax(x))",
+    "Conv1d": "nn.Conv1D(out_channels, kernel_size)",
+    "Conv2d": "nn.Conv2D(out_channels, kernel_size)",
+    "Conv3d": "nn.Conv3D(out_channels, kernel_size)",
+    "ConvTranspose2d": "nn.Conv2DTranspose(out_channels, kernel_size)",
+    "BatchNorm1d": "nn.BatchNorm()",
+    "BatchNorm2d": "nn.BatchNorm()",
+    "BatchNorm3d": "nn.BatchNorm()",
+    "BatchNormalization": "nn.BatchNorm()",
+    "LayerNormalization": "nn.LayerNorm()",
+    "MaxPool2d": "nn.MaxPool2D()",
+    "AvgPool2d": "nn.AvgPool2D()",
+    "AdaptiveAvgPool2d": "nn.GlobalAvgPool2D(), or F.contrib.AdaptiveAvgPooling2D",
+    "GlobalAveragePooling2D": "nn.GlobalAvgPool2D()",
+    "MaxPooling2D": "nn.MaxPool2D()",
+    "LSTM": "gluon.rnn.LSTM",
+    "GRU": "gluon.rnn.GRU",
+    "RNN": "gluon.rnn.RNN",
+    "LSTMCell": "gluon.rnn.LSTMCell",
+    "GRUCell": "gluon.rnn.GRUCell",
+    "MultiheadAttention": "F.contrib.interleaved_matmul_selfatt_qk and its like, or F.batch_dot and F.softmax",
+    "CrossEntropyLoss": "gluon.loss.SoftmaxCrossEntropyLoss()",
+    "NLLLoss": "gluon.loss.SoftmaxCrossEntropyLoss(from_logits=True)",
+    "BCELoss": "gluon.loss.SigmoidBinaryCrossEntropyLoss(from_sigmoid=True)",
+    "BCEWithLogitsLoss": "gluon.loss.SigmoidBinaryCrossEntropyLoss()",
+    "MSELoss": "gluon.loss.L2Loss(), half of the square",
+    "L1Loss": "gluon.loss.L1Loss()",
+    "functional": "F in hybrid_forward, or mx.nd",
+    "Upsample": "F.UpSampling, or F.contrib.BilinearResize2D",
+    "UpSampling2D": "F.UpSampling",
+    "Input": "nothing: a network takes the arrays that it is called with",
+}
+_LOSS = {
+    "CrossEntropyLoss": "gluon.loss.SoftmaxCrossEntropyLoss()",
+    "SparseCategoricalCrossentropy": "gluon.loss.SoftmaxCrossEntropyLoss()",
+    "CategoricalCrossentropy": "gluon.loss.SoftmaxCrossEntropyLoss(sparse_label=False)",
+    "BinaryCrossentropy": "gluon.loss.SigmoidBinaryCrossEntropyLoss()",
+    "BCEWithLogitsLoss": "gluon.loss.SigmoidBinaryCrossEntropyLoss()",
+    "MSELoss": "gluon.loss.L2Loss(), half of the square",
+    "MeanSquaredError": "gluon.loss.L2Loss(), half of the square",
+    "MeanAbsoluteError": "gluon.loss.L1Loss()",
+    "SmoothL1Loss": "gluon.loss.HuberLoss()",
+}
+_ND = {
+    "tensor": "mx.nd.array(values)",
+    "from_numpy": "mx.nd.array(values), or mx.nd.from_numpy",
+    "cat": "mx.nd.concat(*arrays, dim=axis)",
+    "randn": "mx.nd.random.normal(shape=shape)",
+    "rand": "mx.nd.random.uniform(shape=shape)",
+    "randint": "mx.nd.random.randint(low, high, shape)",
+    "mm": "mx.nd.dot(x, y)",
+    "matmul": "mx.nd.dot(x, y), or mx.nd.batch_dot of several matrices",
+    "bmm": "mx.nd.batch_dot(x, y)",
+    "view": "x.reshape(shape)",
+    "permute": "mx.nd.transpose(x, axes)",
+    "unsqueeze": "mx.nd.expand_dims(x, axis)",
+    "einsum": "mx.np.einsum",
+}
+_MX = {
+    "no_grad": "autograd.pause(); nothing is recorded outside autograd.record()",
+    "tensor": "mx.nd.array(values)",
+    "array": "mx.nd.array(values)",
+    "zeros": "mx.nd.zeros(shape)",
+    "ones": "mx.nd.ones(shape)",
+    "arange": "mx.nd.arange(stop)",
+    "randn": "mx.nd.random.normal(shape=shape)",
+    "rand": "mx.nd.random.uniform(shape=shape)",
+    "manual_seed": "mx.random.seed(seed)",
+    "set_seed": "mx.random.seed(seed)",
+    "save": "mx.nd.save(file, arrays)",
+    "load": "mx.nd.load(file)",
+    "nn": "mx.gluon.nn",
+    "optim": "mx.optimizer, by gluon.Trainer",
+    "optimizers": "mx.optimizer, by gluon.Trainer",
+    "layers": "mx.gluon.nn",
+    "losses": "mx.gluon.loss",
+    "utils": "mx.gluon.utils, and gluon.data for data",
+    "cat": "mx.nd.concat(*arrays, dim=axis)",
+    "matmul": "mx.nd.dot(x, y)",
+    "float32": '"float32", or np.float32',
+    "float16": '"float16", or np.float16',
+    "int64": '"int64", or np.int64',
+    "compile": "net.hybridize()",
+    "cuda": "mx.gpu(), mx.num_gpus()",
+    "device": "mx.cpu() or mx.gpu()",
+    "Tensor": "mx.nd.NDArray",
+}
+_OWNERS = {
+    "NDArray": _ARRAY,
+    "Block": _BLOCK,
+    "mx.gluon.nn": _NN,
+    "mx.gluon.loss": _LOSS,
+    "mx.nd": _ND,
+    "module 'hybridc'": _MX,
+}
+
+
+def habit(owner: str, name: str) -> str | None:
+    """What does here what PyTorch or Keras do by this name of such an owner; None for other names."""
+    return _OWNERS.get(owner, {}).get(name)
+
+
+class _Habit:
+    """A name of PyTorch or Keras on a class: to read it is an error that says what does the same here."""
+
+    def __init__(self, name: str, here: str) -> None:
+        self._name = name
+        self._here = here
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        what = f"type object {owner.__name__!r}" if instance is None else f"{owner.__name__!r} object"
+        raise AttributeError(f"{what} has no attribute {self._name!r}; here that is {self._here}")
+
+
+def explain_habits(kind: str, cls: Any) -> None:
+    """Let a class say what does the same here, where one of these names is read that it lacks.
+
+    As attributes of the class they cost nothing where others are read, which ``__getattr__`` would.
+    """
+    for name, here in _OWNERS[kind].items():
+        if not hasattr(cls, name):
+            setattr(cls, name, _Habit(name, here))
+
+
+def without_habits(kind: str, names: Iterable[str], cls: type) -> list[str]:
+    """The names for ``__dir__``: those that a class has."""
+    return [n for n in names if n not in _OWNERS[kind] or hasattr(cls, n)]
+
+
+# --- names of MXNet ---------------------------------------------------------------------------------------------------
+
+
 def why_lacking(operator: str) -> tuple[str, str] | None:
     """The kind of an operator of MXNet that hybridc lacks, and what it is; None for other names."""
     kinds = ((kind, what) for kind, (names, what) in _LACKING.items() if operator.startswith(names))
@@ -47,6 +251,9 @@ def absent(
     text = f"{owner} has no {kind} {name!r}"
     if name.startswith("__"):
         return AttributeError(text)
+    here = habit(owner, name)
+    if here is not None:
+        return AbsentError(f"{text}; here that is {here}")
     return AbsentError(text if name.startswith("_") else text + _explanation(name, known, family))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from hybridc.array.ndarray import NDArray, wrap
 from hybridc.dtypes import is_half
-from hybridc.errors import AttributeValueError, CheckError, MXNetError
+from hybridc.errors import ArgumentTypeError, AttributeValueError, CheckError, MXNetError
 from hybridc.ground.watches import written
 from hybridc.lr_scheduler import LRScheduler
 from hybridc.optimizer.runner import Row, Runner
@@ -26,6 +26,33 @@ class Optimizer:
     (:meth:`numbers`), and the mathematics (:meth:`formula`). Or it overrides :meth:`create_state` and
     :meth:`update`, as optimizers written for MXNet do. ``learning_rate`` replaces the scheduler's
     ``base_lr``; without both the rate is 0.01. An optimizer object serves one thread at a time.
+
+    Parameters
+    ----------
+    rescale_grad:
+        A factor of gradients; a Trainer sets it to 1 over the batch size.
+    param_idx2name:
+        The names of parameters by their numbers, for their factors of the learning rate and ``wd``.
+    wd:
+        The factor of weight decay.
+    clip_gradient:
+        Elements of gradients are clipped to this and its negative; None: they are not.
+    learning_rate:
+        The learning rate, which replaces the scheduler's ``base_lr``.
+    lr_scheduler:
+        A function of the number of updates that gives the learning rate.
+    sym:
+        A symbol whose variables have attributes ``__lr_mult__`` and ``__wd_mult__``.
+    begin_num_update:
+        The number of updates that were done before.
+    multi_precision:
+        Whether weights of 16 bits have a copy in float32, which is updated.
+    param_dict:
+        Parameters by their numbers, for their ``lr_mult`` and ``wd_mult``.
+    lazy_update:
+        Whether a row_sparse gradient updates its own rows alone.
+    momentum:
+        The share of the last update that the next one has.
     """
 
     opt_registry: ClassVar[dict[str, type[Optimizer]]] = {}
@@ -50,6 +77,9 @@ class Optimizer:
         multi_precision: bool = False,
         param_dict: Mapping[Any, Any] | None = None,
     ) -> None:
+        _check_rate(learning_rate)
+        if isinstance(lr_scheduler, type):
+            raise ArgumentTypeError(f"lr_scheduler is the class {lr_scheduler.__name__}; make a scheduler of it")
         self.rescale_grad = rescale_grad
         self.lr_scheduler = lr_scheduler
         self.lr = 0.01 if learning_rate is None and lr_scheduler is None else learning_rate
@@ -184,6 +214,7 @@ class Optimizer:
                 "LRScheduler of the optimizer has already been defined: set_learning_rate works without one "
                 "only. Assign optimizer.lr_scheduler.base_lr, or make the optimizer without lr_scheduler"
             )
+        _check_rate(lr)
         self.lr = lr
 
     def set_lr_scale(self, args_lrscale: Any) -> None:
@@ -257,7 +288,13 @@ class Optimizer:
         if klass is None:
             known = ", ".join(sorted(Optimizer.opt_registry))
             raise AttributeValueError(f"Cannot find optimizer {name}; known are {known}")
-        return klass(**kwargs)
+        try:
+            return klass(**kwargs)
+        except TypeError as error:
+            for key, here in _HABITS.items():
+                if key in kwargs and f"'{key}'" in str(error):
+                    raise ArgumentTypeError(f"{klass.__name__} has no argument {key!r}; here that is {here}") from error
+            raise
 
     def __getstate__(self) -> dict[str, Any]:
         kept = dict(self.__dict__)
@@ -269,6 +306,28 @@ class Optimizer:
         self.__dict__.update(state)
         self.param_dict = {}
         self._runner = Runner()
+
+
+# What arguments of PyTorch's and Keras's optimizers are here.
+_HABITS = {
+    "lr": "learning_rate",
+    "weight_decay": "wd",
+    "betas": "beta1 and beta2",
+    "beta_1": "beta1",
+    "beta_2": "beta2",
+    "eps": "epsilon",
+    "clipvalue": "clip_gradient",
+}
+
+
+def _check_rate(rate: Any) -> None:
+    """Raise unless a learning rate is None or a number, and not NaN."""
+    if rate is None:
+        return
+    if isinstance(rate, str) or not hasattr(rate, "__float__"):
+        raise ArgumentTypeError(f"the learning rate must be a number, got {type(rate).__name__} {rate!r}")
+    if float(rate) != float(rate):
+        raise AttributeValueError("the learning rate is NaN")
 
 
 def _zeros(weight: Any) -> Any:

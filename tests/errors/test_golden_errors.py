@@ -46,6 +46,8 @@ ACCIDENTS = {
     "gluon.rnn.ZoneoutCell(3)": errors.CheckError,
     'mx.recordio.unpack(b"a")': mx.MXNetError,
     "gluon.Trainer(P, 3)": ValueError,
+    "gluon.Block(3)": TypeError,
+    'gluon.Trainer(P, "sgd", {"learning_rate": "a"}).step(1)': TypeError,
     "gluon.data.vision.transforms.Compose(3)": TypeError,
     "mx.optimizer.create(3)": ValueError,
     'mx.metric.Accuracy().update("a", "b")': ValueError,

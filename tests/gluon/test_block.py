@@ -623,3 +623,14 @@ def test_a_forward_of_the_users_own_takes_what_it_likes_when_hybridized():
     layer(mx.nd.ones((1, 3)))
     with pytest.raises(mx.MXNetError, match="the arguments of a hybridized block must be an NDArray or nested lists"):
         layer({"x": x})
+
+
+def test_a_network_that_was_called_before_it_was_initialized_recovers():
+    net = nn.HybridSequential()
+    net.add(nn.Dense(2))
+    net.hybridize()
+    x = mx.nd.ones((1, 3))
+    with pytest.raises(RuntimeError, match="has not been initialized"):
+        net(x)
+    net.initialize(mx.init.One())
+    assert net(x).asnumpy().tolist() == [[3, 3]]
