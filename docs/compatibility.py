@@ -14,7 +14,7 @@ import importlib
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -244,8 +244,8 @@ def page() -> str:
         "# Names of MXNet 1.9.1",
         "",
         "Written by `python docs/generate.py` from MXNet's own description of itself (`tests/golden/make_names.py`).",
-        "*Supported*: with MXNet's parameters, order and defaults. *Differs*: something of these is another; the lists",
-        "say what. *Absent*: using the name is an error that names a way out. A name of several modules is counted in",
+        "*Supported*: with its parameters, order and defaults. *Differs*: something of these is another, which the",
+        "tables say. *Absent*: using the name is an error that names a way out. Names of several modules count in",
         "each. Differences of behaviour are in [mxnet_differences.md](mxnet_differences.md).",
         "",
         "| part | names | supported | differs | absent | share there |",
@@ -254,15 +254,11 @@ def page() -> str:
     lines += [_row(part) for part in found]
     for part in found:
         lines += ["", f"## {part.name}", ""]
-        lines += list(
-            _listed("Differs", (f for f in part.found if f.state == "differs"), lambda f: f"`{f.name}`: {f.why}")
-        )
-        absent = [f"`{f.name}`" for f in part.found if f.state == "absent"]
-        if absent:
-            lines += [f"Absent: {', '.join(absent)}.", ""]
-        have = [f"`{f.name}`" for f in part.found if f.state == "supported"]
-        if have:
-            lines += [f"Supported: {', '.join(have)}.", ""]
+        lines += ["| name | state | what differs |", "|---|---|---|"]
+        lines += [
+            f"| `{f.name}` | {f.state} | {f.why.replace('|', chr(92) + '|') if f.state == 'differs' else ''} |"
+            for f in sorted(part.found, key=lambda f: (f.name.lower(), f.name))
+        ]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -270,9 +266,3 @@ def _row(part: Part) -> str:
     counts = [sum(f.state == state for f in part.found) for state in ("supported", "differs", "absent")]
     there = (counts[0] + counts[1]) / len(part.found)
     return f"| {part.name} | {len(part.found)} | {' | '.join(map(str, counts))} | {100 * there:.0f} % |"
-
-
-def _listed(title: str, found: Iterable[Found], line: Callable[[Found], str]) -> Iterator[str]:
-    lines = [f"* {line(each)}" for each in found]
-    if lines:
-        yield from (f"{title}:", "", *lines, "")

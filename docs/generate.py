@@ -6,6 +6,7 @@ They stand between ``<!-- generated: name -->`` and ``<!-- end -->``; compatibil
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import re
 import sys
@@ -56,19 +57,33 @@ def _summary(cls: type) -> str:
 
 
 def compat() -> str:
-    """Every marked difference from MXNet, by file."""
-    lines: list[str] = []
+    """A table of every marked difference from MXNet, by what a user calls."""
+    rows: list[tuple[str, str, str]] = []
     for path in sorted((ROOT / "hybridc").rglob("*.py")):
         source = path.read_text()
-        notes = list(_notes(source))
-        if notes:
-            lines.append(f"\n**`{path.relative_to(ROOT)}`**\n")
-            lines += [f"* {note}" for note in notes]
-    return "\n".join(lines).lstrip("\n") + "\n"
+        for where, note in _notes(source) if COMPAT in source else ():
+            rows.append((_called(path, where), note, str(path.relative_to(ROOT / "hybridc"))))
+    lines = ["| call | difference | in `hybridc/` |", "|---|---|---|"]
+    for call, note, file in sorted(rows, key=lambda row: (row[0].lower(), row[2])):
+        lines.append(f"| {call} | {note.replace('|', chr(92) + '|')} | `{file}` |")
+    return "\n".join(lines) + "\n"
 
 
-def _notes(source: str) -> Iterator[str]:
-    """The COMPAT comments of a file, each with what it stands in and the comment lines that continue it."""
+def _called(path: Path, where: str) -> str:
+    """What a user calls that a definition in a file is: an operator by its name."""
+    from hybridc.dialects.operator import Operator
+
+    first, _, rest = where.partition(".")
+    module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    found = getattr(importlib.import_module(module), first, None) if first else None
+    if inspect.isclass(found) and issubclass(found, Operator) and hasattr(found, "NAME"):
+        return f"`nd.{found.title()}`"
+    method = "" if rest.startswith("_") else f".{rest}" * bool(rest)
+    return f"`{first.lstrip('_')}{method}`" if first else f"`{path.stem}`"
+
+
+def _notes(source: str) -> Iterator[tuple[str, str]]:
+    """The COMPAT comments of a file with the comment lines that continue them, each after what it stands in."""
     lines = source.splitlines()
     definitions = _definitions(source)
     for number, line in enumerate(lines):
@@ -82,7 +97,7 @@ def _notes(source: str) -> Iterator[str]:
                 break
             parts.append(follows.lstrip("# "))
         where = _enclosing(definitions, lines, number)
-        yield (f"`{where}`: " if where else "") + " ".join(parts)
+        yield where, " ".join(parts)
 
 
 def _definitions(source: str) -> list[tuple[int, int, str]]:
