@@ -30,7 +30,7 @@ empty :=
 space := $(empty) $(empty)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo images language-model forecasting sentences several-ranks test test-all test-numpy test-levels test-pythons lint format faults bench peers gpu-bundle gpu-check clean
+.PHONY: help demo images language-model forecasting sentences several-ranks test test-all test-numpy test-levels test-pythons site lint format faults bench peers gpu-bundle gpu-check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -89,6 +89,9 @@ test-pythons: ## run what depends on the interpreter with each newer Python that
 	  echo "$$($$own/bin/python --version)"; \
 	  $$own/bin/python -m pytest -n 2 --dist worksteal -q -m "not long" $(PYTHON_TESTS) || exit 1; \
 	done
+
+site: $(STAMPS)-site ## build the site of the documentation into build/site, a folder for any web server
+	$(BIN)/python docs/site/build.py
 
 lint: $(STAMPS)-dev ## ruff (rules and format) and pyright in strict mode
 	$(BIN)/ruff check .

@@ -1,0 +1,23 @@
+"""The settings of Sphinx for the site; docs/site/build.py prepares the pages."""
+
+project = "hybridc"
+html_title = "hybridc"
+extensions = ["myst_parser", "sphinx_copybutton"]
+source_suffix = {".md": "markdown"}
+myst_heading_anchors = 4
+myst_enable_extensions = ["tasklist"]
+suppress_warnings = ["myst.header", "misc.highlighting_failure"]
+exclude_patterns: list[str] = []
+pygments_style = "friendly"
+pygments_dark_style = "monokai"
+html_theme = "furo"
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_show_copyright = False
+html_show_sphinx = False
+html_domain_indices = False
+html_use_index = False
+# Prompts and outputs are no part of what a reader wants to paste.
+copybutton_selector = "div.highlight-python pre, div.highlight-py pre, div.highlight-sh pre"
