@@ -26,7 +26,17 @@ C = TypeVar("C", bound=type[Any])
 
 
 class InitDesc(str):
-    """A parameter's name, with its attributes and the initializer to fall back to."""
+    """A parameter's name, with its attributes and the initializer to fall back to.
+
+    Parameters
+    ----------
+    name:
+        The name of the parameter.
+    attrs:
+        Its attributes, of which ``__init__`` names an initializer.
+    global_init:
+        The initializer of all others.
+    """
 
     __slots__ = ("attrs", "global_init")
 
@@ -243,7 +253,13 @@ class One(Initializer):
 
 @register
 class Constant(Initializer):
-    """A given number, or a given array of the parameter's shape (or one that broadcasts to it)."""
+    """A given number, or a given array of the parameter's shape (or one that broadcasts to it).
+
+    Parameters
+    ----------
+    value:
+        The value, a number or an array.
+    """
 
     # COMPAT(mxnet): lists and tuples are taken too; there they fail when the parameter is initialized.
     def __init__(self, value: Any) -> None:
@@ -346,6 +362,11 @@ class MSRAPrelu(Xavier):
     """Normal numbers for layers before a PReLU of this slope: Xavier of magnitude ``2 / (1 + slope**2)``.
 
     From He et al., https://arxiv.org/abs/1502.01852.
+
+    Parameters
+    ----------
+    factor_type:
+        "in", "out" or "avg": which units count.
     """
 
     def __init__(self, factor_type: str = "avg", slope: float = 0.25) -> None:
@@ -392,6 +413,17 @@ class FusedRNN(Initializer):
     """The parts of the one parameter of an ``RNN`` by ``init``, the global initializer if that is None.
 
     Biases of the forget gates of an LSTM are ``forget_bias``.
+
+    Parameters
+    ----------
+    num_hidden:
+        The size of the hidden state.
+    num_layers:
+        The number of layers.
+    mode:
+        "rnn_relu", "rnn_tanh", "lstm" or "gru".
+    bidirectional:
+        Whether there are layers of both directions.
     """
 
     def __init__(
@@ -428,7 +460,15 @@ class FusedRNN(Initializer):
 
 
 class Mixed:
-    """The initializer of the first regular expression that matches the start of the parameter's name."""
+    """The initializer of the first regular expression that matches the start of the parameter's name.
+
+    Parameters
+    ----------
+    patterns:
+        Regular expressions of names.
+    initializers:
+        The initializer for each.
+    """
 
     def __init__(self, patterns: Sequence[str], initializers: Sequence[Any]) -> None:
         if len(patterns) != len(initializers):
@@ -456,6 +496,13 @@ class Load:
     """The array of the same name in a parameter file or dict; others get ``default_init``.
 
     The prefixes ``arg:`` and ``aux:`` of names in the file are dropped.
+
+    Parameters
+    ----------
+    param:
+        Arrays by name, or the file that has them.
+    verbose:
+        Whether it is logged which initializer was used.
     """
 
     def __init__(self, param: Any, default_init: Any = None, verbose: bool = False) -> None:

@@ -17,6 +17,17 @@ class LRScheduler:
 
     While ``num_update < warmup_steps`` the rate rises from ``warmup_begin_lr`` to ``base_lr`` in equal
     increments (``warmup_mode='linear'``) or stays at ``warmup_begin_lr`` (``'constant'``).
+
+    Parameters
+    ----------
+    base_lr:
+        The learning rate at the start.
+    warmup_steps:
+        The number of updates during which the rate rises to ``base_lr``.
+    warmup_begin_lr:
+        The rate at the first of these.
+    warmup_mode:
+        "linear", or "constant": the rate is ``warmup_begin_lr`` until then.
     """
 
     def __init__(
@@ -94,7 +105,13 @@ class FactorScheduler(LRScheduler):
 
 
 class MultiFactorScheduler(LRScheduler):
-    """``base_lr * factor ** k`` where ``k`` steps of the list lie below ``num_update``."""
+    """``base_lr * factor ** k`` where ``k`` steps of the list lie below ``num_update``.
+
+    Parameters
+    ----------
+    step:
+        The updates after which the rate is multiplied.
+    """
 
     def __init__(
         self,
@@ -183,7 +200,13 @@ class PolyScheduler(_Decay):
 
 
 class CosineScheduler(_Decay):
-    """``final_lr + (base_lr - final_lr) * (1 + cos(pi * done)) / 2``, ``done`` as in PolyScheduler."""
+    """``final_lr + (base_lr - final_lr) * (1 + cos(pi * done)) / 2``, ``done`` as in PolyScheduler.
+
+    Parameters
+    ----------
+    max_update:
+        The update from which on the rate is ``final_lr``.
+    """
 
     def curve(self, done: float) -> float:
         return (1.0 + math.cos(math.pi * done)) / 2.0

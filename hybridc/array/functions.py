@@ -304,9 +304,43 @@ def _flat(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(first) if first.__class__ in (list, tuple) else values
 
 
+# What inputs of these names are, where an operator does not say more.
+_INPUT_MEANINGS = {
+    "data": "the input",
+    "args": "the inputs",
+    "lhs": "the left operand",
+    "rhs": "the right operand",
+    "x": "the first operand",
+    "y": "the second operand",
+    "A": "the matrices, in the last two axes",
+    "B": "the matrices of the second operand, in the last two axes",
+    "C": "the matrices that are added, in the last two axes",
+    "condition": "chooses where it is not 0",
+    "index": "the places",
+    "indices": "the places",
+    "label": "the labels",
+    "weight": "the weight",
+    "bias": "what is added to each channel, or unit",
+    "gamma": "the factor of each channel",
+    "beta": "what is added to each channel",
+    "moving_mean": "the running mean of each channel, which training updates",
+    "moving_var": "the running variance of each channel, which training updates",
+    "grad": "the gradient of the weight",
+    "mom": "the momentum, a state that is updated",
+    "mean": "the running mean of gradients, a state that is updated",
+    "var": "the running mean of squared gradients, a state that is updated",
+    "weight32": "the weight in float32, which is updated, too",
+    "rois": "the regions, a row (image, x1, y1, x2, y2) each",
+    "length": "how many elements count, of each sequence",
+    "sequence_length": "how many steps each sequence has",
+    "shape_like": "an array of the wanted shape",
+}
+
+
 def _docstring(cls: type[Operator]) -> str:
     lines = [(cls.__doc__ or cls.title()).strip(), "", "Parameters", "----------"]
-    rows = [(f"{n} : NDArray or Symbol", cls.INPUT_DOCS.get(n, "")) for n in cls.INPUTS if n != "key"]
+    meanings = {**_INPUT_MEANINGS, **cls.INPUT_DOCS}
+    rows = [(f"{n} : NDArray or Symbol", meanings.get(n, "")) for n in cls.INPUTS if n != "key"]
     for name, a in cls.ATTRIBUTES.items():
         if not a.doc.startswith("internal"):
             default = "required" if a.default is REQUIRED else f"default {a.default!r}"

@@ -45,7 +45,15 @@ class EvalMetric:
 
     A second pair, ``global_…``, runs on when :meth:`reset_local` starts the first over; a metric that updates it says
     ``has_global_stats=True``, and one that defines :meth:`measure` has it. Of others the first pair serves for both.
-    ``output_names`` and ``label_names`` choose what :meth:`update_dict` uses; None means everything.
+
+    Parameters
+    ----------
+    name:
+        The name that :meth:`get` gives with the value.
+    output_names:
+        The outputs that :meth:`update_dict` uses, by name; None for all.
+    label_names:
+        The labels that :meth:`update_dict` uses, by name; None for all.
     """
 
     def __init__(self, name: str, output_names: Names = None, label_names: Names = None, **kwargs: Any) -> None:

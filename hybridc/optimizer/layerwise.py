@@ -21,6 +21,13 @@ class LAMB(AdamFamily):
     ``g = clip(rescale_grad * grad)`` without bias, or with it if not ``bias_correction``. ``norm(w)`` is limited to
     ``[lower_bound, upper_bound]``; if a norm is 0, their quotient counts as 1.
     From You et al., https://arxiv.org/abs/1904.00962.
+
+    Parameters
+    ----------
+    beta1:
+        The share of the mean of gradients that a step keeps.
+    beta2:
+        The share of the mean of squares that a step keeps.
     """
 
     # COMPAT(mxnet): with float16 weights and multi_precision, MXNet forgets the moments from one update to the next.

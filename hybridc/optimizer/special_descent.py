@@ -81,6 +81,15 @@ class LBSGD(Optimizer):
     gradients: linearly, with the square (``power2``) or with the root (``sqrt``) of their number. With ``lars`` it is
     multiplied by ``sqrt(w2 / (g2 + wd * w2))``, at least 0.01 and at most 100, where ``w2`` and ``g2`` are the sums of
     squares of the weight and of its gradient. The step is that of :class:`SGD`.
+
+    Parameters
+    ----------
+    warmup_strategy:
+        How the factor of the learning rate rises: "linear", "power2", "sqrt" or "lars".
+    begin_epoch:
+        The epoch that training starts with.
+    num_epochs:
+        The epochs of training.
     """
 
     STRATEGIES = ("linear", "power2", "sqrt", "lars")

@@ -24,7 +24,13 @@ _NOT_SAVED = frozenset({"param_dict", "sym_info", "lr_scheduler", "_runner", "_i
 
 
 class Updater:
-    """``updater(index, grad, weight)``: updates a weight, making its states at first sight."""
+    """``updater(index, grad, weight)``: updates a weight, making its states at first sight.
+
+    Parameters
+    ----------
+    optimizer:
+        The optimizer, whose states it keeps.
+    """
 
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer: Optimizer = optimizer

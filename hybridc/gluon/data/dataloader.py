@@ -87,6 +87,8 @@ class DataLoader:
         Start to prefetch the next pass when one ends, and the first at once.
     pin_memory, pin_device_id:
         Accepted for MXNet's API, without effect.
+    thread_pool:
+        Whether workers are threads, not processes.
     """
 
     def __init__(

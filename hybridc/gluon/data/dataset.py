@@ -62,7 +62,13 @@ class Dataset:
 
 
 class SimpleDataset(Dataset):
-    """A list, an array, or anything else with ``__len__`` and ``__getitem__``, as a data set."""
+    """A list, an array, or anything else with ``__len__`` and ``__getitem__``, as a data set.
+
+    Parameters
+    ----------
+    data:
+        A list, or anything with a length and numbered elements.
+    """
 
     def __init__(self, data: Any) -> None:
         self._data = data
@@ -114,7 +120,13 @@ class ArrayDataset(Dataset):
 
 
 class RecordFileDataset(Dataset):
-    """The records of a file, as bytes; its index is beside it: ``"a.rec"`` and ``"a.idx"``."""
+    """The records of a file, as bytes; its index is beside it: ``"a.rec"`` and ``"a.idx"``.
+
+    Parameters
+    ----------
+    filename:
+        The record file; its index file has the same name with the ending .idx.
+    """
 
     def __init__(self, filename: str | os.PathLike[str]) -> None:
         self.filename = os.fspath(filename)

@@ -74,6 +74,8 @@ class DistributedSampler(Sampler):
         What becomes of items that do not come out even: ``"pad"`` repeats the first ones of the epoch, ``"discard"``
         leaves the last ones of the epoch out, ``"keep"`` gives the first ranks one more, for evaluation: training by
         ranks that have unequally many batches would wait for ever.
+    seed:
+        The seed of the order, equal on all ranks.
     """
 
     def __init__(
@@ -172,7 +174,13 @@ class DistributedSampler(Sampler):
 
 
 class FilterSampler(Sampler):
-    """The indices of the items for which ``fn`` is true."""
+    """The indices of the items for which ``fn`` is true.
+
+    Parameters
+    ----------
+    dataset:
+        The data set.
+    """
 
     def __init__(self, fn: Callable[[Any], Any], dataset: Any) -> None:
         self._indices = [i for i in range(len(dataset)) if fn(dataset[i])]

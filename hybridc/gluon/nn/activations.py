@@ -11,7 +11,13 @@ from hybridc.gluon.naming import BlockOptions
 
 
 class Activation(HybridBlock):
-    """``F.Activation``: relu, sigmoid, tanh, softrelu or softsign of every element."""
+    """``F.Activation``: relu, sigmoid, tanh, softrelu or softsign of every element.
+
+    Parameters
+    ----------
+    activation:
+        The name of the function: "relu", "sigmoid", "tanh", "softrelu", "softsign".
+    """
 
     def __init__(self, activation: str, **kwargs: Unpack[BlockOptions]) -> None:
         self._act_type = activation  # before the base class, which calls _alias
@@ -29,7 +35,13 @@ class Activation(HybridBlock):
 
 
 class LeakyReLU(HybridBlock):
-    """x where x >= 0, else alpha * x"""
+    """x where x >= 0, else alpha * x
+
+    Parameters
+    ----------
+    alpha:
+        The slope of negative elements.
+    """
 
     def __init__(self, alpha: float, **kwargs: Unpack[BlockOptions]) -> None:
         if alpha < 0:
@@ -46,7 +58,15 @@ class LeakyReLU(HybridBlock):
 
 
 class PReLU(HybridBlock):
-    """x where x >= 0, else alpha * x, with a learned alpha: one, or one for each channel (axis 1)."""
+    """x where x >= 0, else alpha * x, with a learned alpha: one, or one for each channel (axis 1).
+
+    Parameters
+    ----------
+    alpha_initializer:
+        The initializer of the slopes; by default 0.25.
+    in_channels:
+        The number of slopes: 1, or that of channels.
+    """
 
     def __init__(self, alpha_initializer: Any = None, in_channels: int = 1, **kwargs: Unpack[BlockOptions]) -> None:
         super().__init__(**kwargs)
@@ -60,7 +80,13 @@ class PReLU(HybridBlock):
 
 
 class ELU(HybridBlock):
-    """x where x > 0, else alpha * (exp(x) - 1)"""
+    """x where x > 0, else alpha * (exp(x) - 1)
+
+    Parameters
+    ----------
+    alpha:
+        What negative elements tend to, negated.
+    """
 
     def __init__(self, alpha: float = 1.0, **kwargs: Unpack[BlockOptions]) -> None:
         super().__init__(**kwargs)
@@ -88,7 +114,13 @@ class GELU(HybridBlock):
 
 
 class Swish(HybridBlock):
-    """x * sigmoid(beta * x)"""
+    """x * sigmoid(beta * x)
+
+    Parameters
+    ----------
+    beta:
+        The factor inside the sigmoid.
+    """
 
     def __init__(self, beta: float = 1.0, **kwargs: Unpack[BlockOptions]) -> None:
         super().__init__(**kwargs)

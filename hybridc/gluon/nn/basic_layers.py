@@ -104,6 +104,25 @@ class Dense(HybridBlock):
 
     With ``flatten`` all axes but the first are one: (N, …) → (N, units); without it the last axis is
     transformed: (…, in_units) → (…, units). ``in_units=0`` is inferred from the first input.
+
+    Parameters
+    ----------
+    units:
+        The number of outputs.
+    activation:
+        The name of an activation function of the result, as "relu"; None for none.
+    use_bias:
+        Whether a bias is added.
+    flatten:
+        Whether all axes but the first are one.
+    dtype:
+        The dtype of the parameters.
+    weight_initializer:
+        The initializer of the weight; by default that of ``initialize()``.
+    bias_initializer:
+        The initializer of the bias.
+    in_units:
+        The number of inputs; 0: it follows from the first input.
     """
 
     def __init__(
@@ -154,6 +173,13 @@ class Dropout(HybridBlock):
     """In train mode, zero with probability ``rate``, the rest scaled by 1 / (1 - rate)
 
     The elements along ``axes`` share their fate.
+
+    Parameters
+    ----------
+    rate:
+        The share of elements that become 0 in training.
+    axes:
+        The axes along which elements share their fate.
     """
 
     def __init__(self, rate: float, axes: tuple[int, ...] = (), **kwargs: Unpack[BlockOptions]) -> None:
@@ -175,6 +201,19 @@ class Embedding(HybridBlock):
     """weight[x]: row numbers (…) → vectors (…, output_dim), weight (input_dim, output_dim)
 
     With ``sparse_grad`` the weight's gradient is row_sparse: a step updates the rows that x names alone.
+
+    Parameters
+    ----------
+    input_dim:
+        The number of rows of the table.
+    output_dim:
+        The length of a row.
+    dtype:
+        The dtype of the table.
+    weight_initializer:
+        The initializer of the table; by default that of ``initialize()``.
+    sparse_grad:
+        Whether the gradient of the table is row_sparse: the rows that a batch takes.
     """
 
     def __init__(
@@ -218,7 +257,25 @@ class Embedding(HybridBlock):
 
 
 class LayerNorm(HybridBlock):
-    """(x - mean) / sqrt(var + epsilon) * gamma + beta, along ``axis``"""
+    """(x - mean) / sqrt(var + epsilon) * gamma + beta, along ``axis``
+
+    Parameters
+    ----------
+    axis:
+        The axis that is normalized.
+    epsilon:
+        What is added to the variance before the root.
+    center:
+        Whether ``beta`` is added.
+    scale:
+        Whether ``gamma`` is multiplied.
+    beta_initializer:
+        The initializer of ``beta``.
+    gamma_initializer:
+        The initializer of ``gamma``.
+    in_channels:
+        The size of the normalized axis; 0: it follows from the first input.
+    """
 
     def __init__(
         self,
@@ -276,7 +333,13 @@ class Flatten(HybridBlock):
 
 
 class Lambda(Block):
-    """A function of NDArrays, or the name of an operator, as a block: ``nn.Lambda(lambda x: x * 2)``."""
+    """A function of NDArrays, or the name of an operator, as a block: ``nn.Lambda(lambda x: x * 2)``.
+
+    Parameters
+    ----------
+    function:
+        The function, or the name of an operator.
+    """
 
     def __init__(self, function: str | Callable[..., Any], prefix: str | None = None) -> None:
         super().__init__(prefix=prefix)
@@ -295,7 +358,13 @@ class Lambda(Block):
 
 
 class HybridLambda(HybridBlock):
-    """A function of F and arrays, or an operator's name: ``nn.HybridLambda(lambda F, x: F.tanh(x))``."""
+    """A function of F and arrays, or an operator's name: ``nn.HybridLambda(lambda F, x: F.tanh(x))``.
+
+    Parameters
+    ----------
+    function:
+        The function of F and the inputs, or the name of an operator.
+    """
 
     def __init__(self, function: str | Callable[..., Any], prefix: str | None = None) -> None:
         super().__init__(prefix=prefix)

@@ -19,6 +19,31 @@ class BatchNorm(HybridBlock):
     In training mean and variance are those of the batch, and the running ones follow them; otherwise, or with
     ``use_global_stats``, the running ones are used. Without ``center`` beta is not trained, without ``scale`` gamma
     is 1.
+
+    Parameters
+    ----------
+    axis:
+        The axis of channels.
+    momentum:
+        The share of the running mean and variance that a step keeps.
+    use_global_stats:
+        Whether the running mean and variance are used in training, too.
+    running_mean_initializer:
+        The initializer of the running mean.
+    running_variance_initializer:
+        The initializer of the running variance.
+    epsilon:
+        What is added to the variance before the root.
+    center:
+        Whether ``beta`` is added.
+    scale:
+        Whether ``gamma`` is multiplied.
+    beta_initializer:
+        The initializer of ``beta``.
+    gamma_initializer:
+        The initializer of ``gamma``.
+    in_channels:
+        The size of the normalized axis; 0: it follows from the first input.
     """
 
     def __init__(
@@ -92,6 +117,11 @@ class SyncBatchNorm(BatchNorm):
     """:class:`BatchNorm` with mean and variance over the batches of all ranks that train together
 
     Each rank has one device, so ``num_devices`` changes nothing. ``gluon.contrib.nn.SyncBatchNorm`` in MXNet.
+
+    Parameters
+    ----------
+    num_devices:
+        For MXNet's signature: all devices and ranks take part.
     """
 
     def __init__(

@@ -10,7 +10,13 @@ from hybridc.gluon.nn.basic_layers import HybridSequential, Sequential
 
 
 class Concurrent(Sequential):
-    """The children's outputs for one input, concatenated along ``axis``."""
+    """The children's outputs for one input, concatenated along ``axis``.
+
+    Parameters
+    ----------
+    axis:
+        The axis along which results are joined.
+    """
 
     def __init__(self, axis: int = -1, prefix: str | None = None, params: Any = None) -> None:
         super().__init__(prefix=prefix, params=params)
@@ -25,7 +31,13 @@ class Concurrent(Sequential):
 
 
 class HybridConcurrent(HybridSequential):
-    """The children's outputs for one input, concatenated along ``axis``; compiled as one graph."""
+    """The children's outputs for one input, concatenated along ``axis``; compiled as one graph.
+
+    Parameters
+    ----------
+    axis:
+        The axis along which results are joined.
+    """
 
     def __init__(self, axis: int = -1, prefix: str | None = None, params: Any = None) -> None:
         super().__init__(prefix=prefix, params=params)

@@ -49,7 +49,14 @@ def check_layout(layer: str, layout: str, layouts: tuple[str, ...]) -> None:
 
 
 class HasLayouts:
-    """Layers with a choice of layouts: their signatures show the default, the first of them."""
+    """Layers with a choice of layouts: their signatures show the default, the first of them.
+
+    Parameters
+    ----------
+    layout:
+        The order of axes: N are examples, C channels, D depth, H height, W width. "NCHW" or, channels last, "NHWC";
+        likewise with one axis, or three. By default channels come first.
+    """
 
     LAYOUTS: ClassVar[tuple[str, ...]] = ()
 
@@ -69,6 +76,33 @@ class Convolving(HasLayouts, HybridBlock):
     ``op_name`` is the operator of the convolution. The weight has the axes of ``layout``,
     with the output channels at N and the input channels of a group at C; at a transposed convolution the input
     channels are at N, the output channels of a group at C. ``in_channels=0`` is inferred from the first input.
+
+    Parameters
+    ----------
+    channels:
+        The number of output channels.
+    kernel_size:
+        The size of the kernel along each axis, a number or a tuple.
+    strides:
+        The step between places of the kernel.
+    padding:
+        How many zeros are beyond each end of an axis.
+    output_padding:
+        How many elements a transposed convolution has more at the end of an axis.
+    dilation:
+        The distance between elements that the kernel meets.
+    groups:
+        Into how many groups channels are divided, of which each is convolved alone.
+    activation:
+        The name of an activation function of the result, as "relu"; None for none.
+    use_bias:
+        Whether a bias is added.
+    weight_initializer:
+        The initializer of the weight; by default that of ``initialize()``.
+    bias_initializer:
+        The initializer of the bias.
+    in_channels:
+        The number of input channels; 0: it follows from the first input.
     """
 
     OPERATOR: ClassVar[str] = "Convolution"
@@ -275,7 +309,21 @@ class Conv3DTranspose(_ConvTranspose):
 
 
 class _Pooling(HasLayouts, HybridBlock):
-    """``F.Pooling`` with these options: the base of all pooling layers."""
+    """``F.Pooling`` with these options: the base of all pooling layers.
+
+    Parameters
+    ----------
+    pool_size:
+        The size of windows along each axis, a number or a tuple.
+    strides:
+        The step between windows; by default their size.
+    padding:
+        How many elements are beyond each end of an axis.
+    ceil_mode:
+        Whether windows that reach beyond the end count, too.
+    count_include_pad:
+        Whether the average counts elements beyond the ends, as zeros.
+    """
 
     def __init__(
         self,
@@ -488,6 +536,11 @@ class ReflectionPad2D(HybridBlock):
     """x with its rows and columns repeated in reverse around it: (N, C, H, W) → (N, C, H + 2*padding, W + 2*padding)
 
     ``padding`` is a number, or ``F.pad(pad_width=...)``: eight numbers of which the first four are 0.
+
+    Parameters
+    ----------
+    padding:
+        How many elements are added at each end of height and width, a number or the eight of ``pad_width``.
     """
 
     def __init__(self, padding: Any = 0, **kwargs: Unpack[BlockOptions]) -> None:

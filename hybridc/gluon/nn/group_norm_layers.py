@@ -11,7 +11,27 @@ __all__ = ["GroupNorm", "InstanceNorm"]
 
 
 class _GroupedNorm(HybridBlock):
-    """The base of both: gamma and beta of so many numbers, which are trained or not."""
+    """The base of both: gamma and beta of so many numbers, which are trained or not.
+
+    Parameters
+    ----------
+    axis:
+        The axis of channels.
+    num_groups:
+        The number of groups of channels.
+    epsilon:
+        What is added to the variance before the root.
+    center:
+        Whether ``beta`` is added.
+    scale:
+        Whether ``gamma`` is multiplied.
+    beta_initializer:
+        The initializer of ``beta``.
+    gamma_initializer:
+        The initializer of ``gamma``.
+    in_channels:
+        The size of the normalized axis; 0: it follows from the first input.
+    """
 
     def __init__(
         self,

@@ -12,7 +12,13 @@ __all__ = ["PixelShuffle1D", "PixelShuffle2D", "PixelShuffle3D"]
 
 
 class _PixelShuffle(HybridBlock):
-    """The base of the three: (N, product of the factors * C, *sizes) → (N, C, *sizes * factors)."""
+    """The base of the three: (N, product of the factors * C, *sizes) → (N, C, *sizes * factors).
+
+    Parameters
+    ----------
+    factor:
+        By how much each axis grows, a number or a tuple.
+    """
 
     RANK: ClassVar[int] = 1
 

@@ -44,7 +44,27 @@ class GatedCell(HybridRecurrentCell):
 
 
 class FullyConnectedCell(GatedCell):
-    """A cell whose output has the hidden size: its weights and biases."""
+    """A cell whose output has the hidden size: its weights and biases.
+
+    Parameters
+    ----------
+    hidden_size:
+        The size of the hidden state.
+    input_size:
+        The number of inputs; 0: it follows from the first input.
+    activation:
+        The activation function of the hidden state.
+    recurrent_activation:
+        The activation function of gates.
+    i2h_weight_initializer:
+        The initializer of the weights of inputs; by default that of ``initialize()``.
+    h2h_weight_initializer:
+        The initializer of the weights of hidden states; by default that of ``initialize()``.
+    i2h_bias_initializer:
+        The initializer of the bias of inputs.
+    h2h_bias_initializer:
+        The initializer of the bias of hidden states.
+    """
 
     def __init__(
         self,

@@ -19,6 +19,13 @@ class DropoutCell(HybridRecurrentCell):
     """In train mode, zero with probability ``rate``, the rest scaled by 1 / (1 - rate); no states
 
     The elements along ``axes`` share their fate: axes of a step, but of the whole sequence where one array is unrolled.
+
+    Parameters
+    ----------
+    rate:
+        The share of elements that become 0 in training.
+    axes:
+        The axes along which elements share their fate.
     """
 
     def __init__(self, rate: float, axes: tuple[int, ...] = (), prefix: str | None = None, params: Any = None) -> None:
@@ -68,6 +75,11 @@ class ModifierCell(HybridRecurrentCell):
 
     From then on the other one is not called directly. Override ``hybrid_forward(self, F, inputs, states)``, which calls
     ``self.base_cell``.
+
+    Parameters
+    ----------
+    base_cell:
+        The cell that is modified.
     """
 
     KEPT: ClassVar[tuple[str, ...]] = ()  # the attributes that are kept from step to step
@@ -156,6 +168,13 @@ class ZoneoutCell(ModifierCell):
     """In train mode, elements of the output and of the states keep their last values at random (Krueger et al. 2016)
 
     ``zoneout_outputs`` and ``zoneout_states`` are the probabilities.
+
+    Parameters
+    ----------
+    zoneout_outputs:
+        The chance that an output stays that of the step before.
+    zoneout_states:
+        The chance that a state stays that of the step before.
     """
 
     KEPT = ("_prev_output",)

@@ -28,7 +28,47 @@ _NAME = re.compile(r"([lr])(\d+)_(i2h|h2h|h2r)_(weight|bias)")
 
 
 class _RNNLayer(HybridBlock):
-    """Layers of recurrent cells of one kind."""
+    """Layers of recurrent cells of one kind.
+
+    Parameters
+    ----------
+    hidden_size:
+        The size of the hidden state.
+    num_layers:
+        The number of layers, each on the results of the one before.
+    layout:
+        "TNC": steps first, or "NTC": examples first.
+    dropout:
+        The share of elements that become 0 in training between layers.
+    bidirectional:
+        Whether a second set of layers goes through the steps backwards.
+    input_size:
+        The number of inputs of a step; 0: it follows from the first input.
+    projection_size:
+        The size of the projected hidden state of an LSTM; None for no projection.
+    h2r_weight_initializer:
+        The initializer of the weights of the projection.
+    state_clip_min:
+        The least that states may be; None for no limit.
+    state_clip_max:
+        The most that states may be; None for no limit.
+    state_clip_nan:
+        Whether NaN in states are clipped, too.
+    dtype:
+        The dtype of the parameters.
+    use_sequence_length:
+        Whether a call takes the lengths of sequences.
+    activation:
+        The activation function of the hidden state: "relu" or "tanh".
+    i2h_weight_initializer:
+        The initializer of the weights of inputs; by default that of ``initialize()``.
+    h2h_weight_initializer:
+        The initializer of the weights of hidden states; by default that of ``initialize()``.
+    i2h_bias_initializer:
+        The initializer of the bias of inputs.
+    h2h_bias_initializer:
+        The initializer of the bias of hidden states.
+    """
 
     STATES: ClassVar[int] = 1  # arrays of states that it takes and gives
 

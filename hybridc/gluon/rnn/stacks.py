@@ -113,6 +113,15 @@ class BidirectionalCell(_Several, HybridRecurrentCell):
     """Two cells: ``l_cell`` runs from the beginning, ``r_cell`` from the end, and their outputs are concatenated
 
     It has no steps, and can only be unrolled. With lengths the second begins at the end of each row.
+
+    Parameters
+    ----------
+    l_cell:
+        The cell of the forward direction.
+    r_cell:
+        The cell of the backward direction.
+    output_prefix:
+        The beginning of the names of outputs.
     """
 
     def __init__(self, l_cell: RecurrentCell, r_cell: RecurrentCell, output_prefix: str = "bi_") -> None:

@@ -29,6 +29,17 @@ class SparseEmbedding(Block):
     """weight[x]: row numbers (…) → vectors (…, output_dim); the weight and its gradient are row_sparse
 
     ``nn.Embedding(…, sparse_grad=True)`` has the same gradient and a dense weight, which is faster where it fits.
+
+    Parameters
+    ----------
+    input_dim:
+        The number of rows of the table.
+    output_dim:
+        The length of a row.
+    dtype:
+        The dtype of the table.
+    weight_initializer:
+        The initializer of the table; by default that of ``initialize()``.
     """
 
     def __init__(

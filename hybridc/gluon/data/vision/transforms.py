@@ -46,7 +46,13 @@ class _HybridTransform(HybridBlock):
 
 
 class Compose(Block):
-    """Transforms one after the other."""
+    """Transforms one after the other.
+
+    Parameters
+    ----------
+    transforms:
+        The transformations, in their order.
+    """
 
     def __init__(self, transforms: Iterable[Callable[[Any], Any]]) -> None:
         super().__init__()
@@ -72,7 +78,13 @@ class Compose(Block):
 
 
 class HybridCompose(HybridSequential):
-    """Hybrid transforms one after the other, compiled as one."""
+    """Hybrid transforms one after the other, compiled as one.
+
+    Parameters
+    ----------
+    transforms:
+        The transformations, in their order.
+    """
 
     def __init__(self, transforms: Iterable[HybridBlock]) -> None:
         super().__init__()
@@ -86,7 +98,13 @@ class HybridCompose(HybridSequential):
 
 
 class Cast(_HybridTransform):
-    """The same values in another dtype."""
+    """The same values in another dtype.
+
+    Parameters
+    ----------
+    dtype:
+        The dtype of the result.
+    """
 
     def __init__(self, dtype: npt.DTypeLike = "float32") -> None:
         super().__init__()
@@ -121,6 +139,11 @@ class Resize(_HybridTransform):
     """The image in another size, a number or (width, height); ``interpolation`` as in ``mx.nd.image.resize``.
 
     A number with ``keep_ratio`` is the size of the shorter side.
+
+    Parameters
+    ----------
+    size:
+        The size of the result, a number or (width, height).
     """
 
     def __init__(self, size: int | Sequence[int], keep_ratio: bool = False, interpolation: int = 1) -> None:
@@ -136,7 +159,23 @@ class Resize(_HybridTransform):
 
 
 class CropResize(_HybridTransform):
-    """The part of the image from column ``x`` and row ``y`` on; in another ``size``, a number or (width, height)."""
+    """The part of the image from column ``x`` and row ``y`` on; in another ``size``, a number or (width, height).
+
+    Parameters
+    ----------
+    x:
+        The left edge.
+    y:
+        The upper edge.
+    width:
+        The width.
+    height:
+        The height.
+    size:
+        The size of the result, a number or (width, height).
+    interpolation:
+        How pixels are interpolated: 0 nearest, 1 bilinear, 2 area, 3 cubic, 4 Lanczos.
+    """
 
     def __init__(
         self,
@@ -160,7 +199,15 @@ class CropResize(_HybridTransform):
 
 
 class CenterCrop(_Transform):
-    """The middle of an image; ``size`` is a number or (width, height). What is too small is enlarged."""
+    """The middle of an image; ``size`` is a number or (width, height). What is too small is enlarged.
+
+    Parameters
+    ----------
+    size:
+        The size of the result, a number or (width, height).
+    interpolation:
+        How pixels are interpolated: 0 nearest, 1 bilinear, 2 area, 3 cubic, 4 Lanczos.
+    """
 
     def __init__(self, size: int | Sequence[int], interpolation: int = 1) -> None:
         super().__init__()
@@ -175,6 +222,13 @@ class RandomCrop(_Transform):
     """A random part of the image in a size, a number or (width, height); what is too small is enlarged.
 
     ``pad`` is a margin on all sides, or what ``numpy.pad`` takes for HWC, of the colour ``pad_value``; it comes first.
+
+    Parameters
+    ----------
+    size:
+        The size of the result, a number or (width, height).
+    interpolation:
+        How pixels are interpolated: 0 nearest, 1 bilinear, 2 area, 3 cubic, 4 Lanczos.
     """
 
     def __init__(
@@ -196,7 +250,15 @@ class RandomCrop(_Transform):
 
 
 class RandomResizedCrop(_Transform):
-    """A random part of the image, of ``scale`` of its area and ``ratio`` width to height, in a given size."""
+    """A random part of the image, of ``scale`` of its area and ``ratio`` width to height, in a given size.
+
+    Parameters
+    ----------
+    size:
+        The size of the result, a number or (width, height).
+    interpolation:
+        How pixels are interpolated: 0 nearest, 1 bilinear, 2 area, 3 cubic, 4 Lanczos.
+    """
 
     def __init__(
         self,
@@ -283,7 +345,19 @@ class RandomHue(_RandomColour):
 
 
 class RandomColorJitter(_HybridTransform):
-    """Random brightness, contrast, saturation and hue, in random order; 0 leaves one out."""
+    """Random brightness, contrast, saturation and hue, in random order; 0 leaves one out.
+
+    Parameters
+    ----------
+    brightness:
+        The most by which the brightness changes, as a share.
+    contrast:
+        Likewise of the contrast.
+    saturation:
+        Likewise of the saturation.
+    hue:
+        Likewise of the hue.
+    """
 
     def __init__(self, brightness: float = 0, contrast: float = 0, saturation: float = 0, hue: float = 0) -> None:
         super().__init__()
@@ -325,7 +399,17 @@ class RandomGray(_HybridTransform):
 
 
 class Rotate(_Transform):
-    """An image CHW, or a batch NCHW, of float32 turned around its centre, as by ``mx.image.imrotate``."""
+    """An image CHW, or a batch NCHW, of float32 turned around its centre, as by ``mx.image.imrotate``.
+
+    Parameters
+    ----------
+    rotation_degrees:
+        The degrees.
+    zoom_in:
+        Whether the image is enlarged until no empty corner is seen.
+    zoom_out:
+        Whether it is made smaller until all of it is seen.
+    """
 
     def __init__(self, rotation_degrees: float, zoom_in: bool = False, zoom_out: bool = False) -> None:
         super().__init__()
@@ -336,7 +420,17 @@ class Rotate(_Transform):
 
 
 class RandomRotation(_Transform):
-    """An image CHW, or a batch NCHW, of float32 turned by random angles, with a chance of ``rotate_with_proba``."""
+    """An image CHW, or a batch NCHW, of float32 turned by random angles, with a chance of ``rotate_with_proba``.
+
+    Parameters
+    ----------
+    angle_limits:
+        The least and the most degrees.
+    zoom_in:
+        Whether the image is enlarged until no empty corner is seen.
+    zoom_out:
+        Whether it is made smaller until all of it is seen.
+    """
 
     def __init__(
         self,
@@ -364,7 +458,15 @@ class RandomRotation(_Transform):
 
 
 class RandomApply(Block):
-    """A transform, or a list of them, with a chance of ``p``; else the image as it is."""
+    """A transform, or a list of them, with a chance of ``p``; else the image as it is.
+
+    Parameters
+    ----------
+    transforms:
+        The transformation.
+    p:
+        Its probability.
+    """
 
     def __init__(self, transforms: Any, p: float = 0.5) -> None:
         super().__init__()
@@ -378,7 +480,15 @@ class RandomApply(Block):
 
 
 class HybridRandomApply(_HybridTransform):
-    """As :class:`RandomApply`, of hybrid transforms that keep the shape and the dtype, as a hybrid block."""
+    """As :class:`RandomApply`, of hybrid transforms that keep the shape and the dtype, as a hybrid block.
+
+    Parameters
+    ----------
+    transforms:
+        The transformation.
+    p:
+        Its probability.
+    """
 
     def __init__(self, transforms: Any, p: float = 0.5) -> None:
         super().__init__()
