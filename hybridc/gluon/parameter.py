@@ -238,7 +238,7 @@ class Parameter:
             return list(self._ctx_list)
         if self._deferred_init:
             return list(self._deferred_init[1])
-        raise RuntimeError(f"Parameter '{self.name}' has not been initialized")
+        raise RuntimeError(f"Parameter '{self.name}' has not been initialized: call initialize() on the network before")
 
     def set_data(self, data: Any) -> None:
         """Replace the values; a waiting initialisation will use them instead of its initializer."""

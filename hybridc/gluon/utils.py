@@ -17,7 +17,7 @@ from hybridc.array.dispatch import is_symbol, placed
 from hybridc.array.ndarray import NDArray, check_unrecorded, values_of
 from hybridc.array.numpy_array import in_class_of
 from hybridc.context import Context, check_device
-from hybridc.errors import CheckError
+from hybridc.errors import ArgumentTypeError, CheckError
 from hybridc.gluon.download import check_sha1, download, get_repo_file_url, get_repo_url, replace_file
 from hybridc.ground.absent import absent as _absent
 from hybridc.ground.hooks import HOOKS
@@ -72,6 +72,12 @@ def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite:
     """
     if not arrays:
         raise CheckError("clip_global_norm needs at least one array, got none")
+    other = next((a for a in arrays if not isinstance(a, NDArray)), None)
+    if other is not None:
+        raise ArgumentTypeError(
+            f"clip_global_norm takes arrays, got {type(other).__name__}; of parameters give the gradients: "
+            "[p.grad() for p in net.collect_params().values()]"
+        )
     check_unrecorded(*arrays)
     flat = [values_of(a).reshape(-1) for a in arrays]
     # COMPAT(mxnet): squares that float16 or float32 cannot hold are summed in float64 instead of giving inf.

@@ -150,3 +150,15 @@ def test_labels_of_another_size():
         mx.errors.ShapeError, match=r"a label of shape \(4, 3\) does not fit a prediction of .*\(4, 2\)"
     ):
         gluon.loss.L2Loss()(nd.ones((4, 2)), nd.ones((4, 3)))
+
+
+def test_arguments_of_other_kinds():
+    net = network()
+    with pytest.raises(TypeError, match=r'activation must be a name, as "relu", got 3'):
+        nn.Dense(2, 3)
+    with pytest.raises(TypeError, match="activation must be a name"):
+        nn.Conv2D(2, 3, activation=nd.relu)
+    with pytest.raises(TypeError, match=r"takes arrays, got Parameter; of parameters give the gradients"):
+        gluon.utils.clip_global_norm(list(net.collect_params().values()), 1.0)
+    with pytest.raises(RuntimeError, match=r"call initialize\(\) on the network before"):
+        gluon.Trainer(nn.Dense(2).collect_params(), "sgd")

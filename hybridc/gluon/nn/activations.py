@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from hybridc import initializer
-from hybridc.errors import CheckError
+from hybridc.errors import ArgumentTypeError, CheckError
 from hybridc.gluon.block import HybridBlock
 from hybridc.gluon.naming import BlockOptions
 
@@ -20,6 +20,8 @@ class Activation(HybridBlock):
     """
 
     def __init__(self, activation: str, **kwargs: Unpack[BlockOptions]) -> None:
+        if not isinstance(activation, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentTypeError(f'{type(self).__name__}: activation must be a name, as "relu", got {activation!r}')
         self._act_type = activation  # before the base class, which calls _alias
         super().__init__(**kwargs)
 

@@ -154,7 +154,7 @@ class Dense(HybridBlock):
                 self.bias = self.params.get(
                     "bias", shape=(units,), init=bias_initializer, dtype=dtype, allow_deferred_init=True
                 )
-            self.act = None if activation is None else Activation(activation, prefix=activation + "_")
+            self.act = None if activation is None else Activation(activation, prefix=f"{activation}_")
 
     def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> Any:
         """The layer's output."""

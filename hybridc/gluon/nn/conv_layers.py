@@ -156,7 +156,7 @@ class Convolving(HasLayouts, HybridBlock):
             self.bias = None
             if use_bias:
                 self.bias = self.params.get("bias", shape=(channels,), init=bias_initializer, allow_deferred_init=True)
-            self.act = None if activation is None else Activation(activation, prefix=activation + "_")
+            self.act = None if activation is None else Activation(activation, prefix=f"{activation}_")
 
     def _weight_shape(self) -> tuple[int, ...]:
         first, second = self._channels, self._in_channels

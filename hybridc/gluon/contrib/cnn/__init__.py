@@ -91,7 +91,7 @@ class _DeformableConv(HybridBlock):
                 self._parameter(f"{name}_weight", (filters, *shape), weight_init)
                 if has_bias:
                     self._parameter(f"{name}_bias", (filters,), bias_init)
-            self.act = Activation(activation, prefix=activation + "_") if activation else None
+            self.act = Activation(activation, prefix=f"{activation}_") if activation else None
 
     def _in_order(self, names: list[str]) -> list[str]:
         """The two convolutions in the order in which MXNet makes their parameters."""
