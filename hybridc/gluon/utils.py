@@ -72,7 +72,7 @@ def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite:
     """
     if not arrays:
         raise CheckError("clip_global_norm needs at least one array, got none")
-    other = next((a for a in arrays if not isinstance(a, NDArray)), None)
+    other = next((a for a in cast("Sequence[object]", arrays) if not isinstance(a, NDArray)), None)
     if other is not None:
         raise ArgumentTypeError(
             f"clip_global_norm takes arrays, got {type(other).__name__}; of parameters give the gradients: "
