@@ -30,7 +30,7 @@ empty :=
 space := $(empty) $(empty)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo images language-model forecasting sentences several-ranks test test-all test-numpy test-levels test-pythons site lint format faults bench peers gpu-bundle gpu-check clean
+.PHONY: help demo images language-model forecasting sentences several-ranks test test-all test-numpy test-levels test-pythons site lint format release faults bench peers gpu-bundle gpu-check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -101,6 +101,9 @@ lint: $(STAMPS)-dev ## ruff (rules and format) and pyright in strict mode
 format: $(STAMPS)-dev ## rewrite the sources in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+release: $(STAMPS)-release ## build sdist and wheel, check them, tag the commit; RELEASE_ARGS=--check tags nothing
+	$(BIN)/python -m hybridc.tools.packaging.release $(RELEASE_ARGS)
 
 faults: $(STAMPS)-test,demo,mnist,triton ## plant faults in copies of the library and see whether the tests notice (5 minutes)
 	$(BIN)/python tests/faults/plant.py
