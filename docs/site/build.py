@@ -17,7 +17,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PAGES, SITE = ROOT / "build" / "site-pages", ROOT / "build" / "site"
 # Pages of the repository that are others in the site.
-MOVED = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "examples/README.md": "examples.md"}
+MOVED = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changes.md",
+    "SECURITY.md": "security.md",
+    "examples/README.md": "examples.md",
+}
 # The pages of the site in their order; the README comes first.
 CONTENTS = {
     "Start": ("install", "tour", "from_mxnet", "from_pytorch", "from_keras", "examples"),
@@ -30,7 +36,7 @@ CONTENTS = {
         *("walkthrough", "architecture", "kernels", "native", "triton", "targets", "reading", "glossary"),
         "xdsl_upstream",
     ),
-    "Project": ("performance", "compatibility", "mxnet_differences", "testing", "contributing"),
+    "Project": ("performance", "compatibility", "mxnet_differences", "testing", "contributing", "changes", "security"),
 }
 _LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)(#[^)\s]*)?\)")
 
@@ -38,7 +44,7 @@ sys.path[:0] = [str(Path(__file__).parent)]
 
 
 def stage() -> None:
-    """Write all pages into the folder that MkDocs reads."""
+    """Write all pages into the folder that Sphinx reads."""
     import reference
 
     shutil.rmtree(PAGES, ignore_errors=True)
