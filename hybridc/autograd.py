@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
 import numpy as np
@@ -17,6 +17,7 @@ from hybridc.context import working_on
 from hybridc.dialects.gradient import vjp
 from hybridc.dialects.operator import Operator
 from hybridc.errors import CheckError, MXNetError, ShapeError, TraceError, UnknownNameError
+from hybridc.ground.absent import absent as _absent
 from hybridc.ground.events import RECORDER, now
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.location import user_location
@@ -636,3 +637,9 @@ class _FunctionRule:
                     f"of shape {x.shape}; the shapes must be equal"
                 )
         return grads
+
+
+if not TYPE_CHECKING:  # what there is not is an error of the type checker
+
+    def __getattr__(name: str) -> Any:
+        raise _absent("mx.autograd", name, "attribute", globals())

@@ -6,8 +6,9 @@ import logging
 import math
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hybridc.ground.absent import absent as _absent
 from hybridc.symbol.checkpoint import save_checkpoint
 
 __all__ = [
@@ -141,3 +142,9 @@ class LogValidationMetricsCallback:
             return
         for name, value in param.eval_metric.get_name_value():
             logging.getLogger().info("Epoch[%d] Validation-%s=%f", param.epoch, name, value)
+
+
+if not TYPE_CHECKING:  # what there is not is an error of the type checker
+
+    def __getattr__(name: str) -> Any:
+        raise _absent("mx.callback", name, "callback", globals())

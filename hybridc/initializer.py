@@ -7,7 +7,7 @@ import logging
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from hybridc.array.ndarray import NDArray
 from hybridc.base import string_types
 from hybridc.dialects.control.rnn import Rnn
 from hybridc.errors import CheckError, MXNetError, NotOverriddenError
+from hybridc.ground.absent import absent as _absent
 from hybridc.nd import load
 from hybridc.registry import get_alias_func, get_create_func, get_register_func
 
@@ -538,3 +539,9 @@ __all__ = [
     "Normal", "One", "Orthogonal", "Uniform", "Xavier", "Zero", "alias", "create", "load", "ndarray", "register",
     "registry", "string_types",
 ]  # fmt: skip
+
+
+if not TYPE_CHECKING:  # what there is not is an error of the type checker
+
+    def __getattr__(name: str) -> Any:
+        raise _absent("mx.init", name, "initializer", globals())

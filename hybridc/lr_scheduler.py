@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import cos as cos
 from math import pi as pi
+from typing import TYPE_CHECKING, Any
 
 from hybridc.errors import CheckError
+from hybridc.ground.absent import absent as _absent
 
 
 class LRScheduler:
@@ -218,3 +220,9 @@ def _check_factor(factor: float) -> None:
 
 
 __all__ = ["CosineScheduler", "FactorScheduler", "LRScheduler", "MultiFactorScheduler", "PolyScheduler"]
+
+
+if not TYPE_CHECKING:  # what there is not is an error of the type checker
+
+    def __getattr__(name: str) -> Any:
+        raise _absent("mx.lr_scheduler", name, "schedule", globals())

@@ -160,8 +160,15 @@ _ND = {
     "unsqueeze": "mx.nd.expand_dims(x, axis)",
     "einsum": "mx.np.einsum",
 }
-_MX = {
+_AUTOGRAD = {
     "no_grad": "autograd.pause(); nothing is recorded outside autograd.record()",
+    "inference_mode": "autograd.pause(); nothing is recorded outside autograd.record()",
+    "enable_grad": "autograd.record()",
+    "GradientTape": "autograd.record(), and backward() of its result",
+    "Variable": "x.attach_grad(), before autograd.record()",
+}
+_MX = {
+    "no_grad": _AUTOGRAD["no_grad"],
     "tensor": "mx.nd.array(values)",
     "array": "mx.nd.array(values)",
     "zeros": "mx.nd.zeros(shape)",
@@ -189,12 +196,65 @@ _MX = {
     "device": "mx.cpu() or mx.gpu()",
     "Tensor": "mx.nd.NDArray",
 }
+_INIT = {
+    "xavier_uniform_": "mx.init.Xavier()",
+    "xavier_normal_": 'mx.init.Xavier("gaussian", "avg", 1)',
+    "kaiming_uniform_": 'mx.init.Xavier("uniform", "in", 6)',
+    "kaiming_normal_": 'mx.init.Xavier("gaussian", "in", 2)',
+    "GlorotUniform": "mx.init.Xavier()",
+    "GlorotNormal": 'mx.init.Xavier("gaussian", "avg", 1)',
+    "HeNormal": 'mx.init.Xavier("gaussian", "in", 2)',
+    "HeUniform": 'mx.init.Xavier("uniform", "in", 6)',
+    "RandomNormal": "mx.init.Normal(sigma)",
+    "RandomUniform": "mx.init.Uniform(scale)",
+    "normal_": "mx.init.Normal(sigma)",
+    "uniform_": "mx.init.Uniform(scale)",
+    "zeros_": "mx.init.Zero()",
+    "ones_": "mx.init.One()",
+    "constant_": "mx.init.Constant(value)",
+    "Zeros": "mx.init.Zero()",
+    "Ones": "mx.init.One()",
+}
+_SCHEDULES = {
+    "StepLR": "mx.lr_scheduler.FactorScheduler(step, factor), in batches",
+    "MultiStepLR": "mx.lr_scheduler.MultiFactorScheduler(step, factor), in batches",
+    "ExponentialLR": "mx.lr_scheduler.FactorScheduler(1, factor), in batches",
+    "ExponentialDecay": "mx.lr_scheduler.FactorScheduler(step, factor), in batches",
+    "CosineAnnealingLR": "mx.lr_scheduler.CosineScheduler(max_update), in batches",
+    "CosineDecay": "mx.lr_scheduler.CosineScheduler(max_update), in batches",
+    "PolynomialLR": "mx.lr_scheduler.PolyScheduler(max_update), in batches",
+    "PolynomialDecay": "mx.lr_scheduler.PolyScheduler(max_update), in batches",
+    "LambdaLR": "any function of the number of updates, or trainer.set_learning_rate(rate)",
+    "ReduceLROnPlateau": "trainer.set_learning_rate(rate), after each validation",
+    "LearningRateScheduler": "trainer.set_learning_rate(rate), before each epoch",
+}
+_METRIC = {
+    "BinaryAccuracy": "mx.metric.Accuracy()",
+    "CategoricalAccuracy": "mx.metric.Accuracy()",
+    "SparseCategoricalAccuracy": "mx.metric.Accuracy()",
+    "MeanSquaredError": "mx.metric.MSE()",
+    "MeanAbsoluteError": "mx.metric.MAE()",
+    "RootMeanSquaredError": "mx.metric.RMSE()",
+    "Mean": "mx.metric.Loss()",
+    "F1Score": "mx.metric.F1()",
+}
+_CALLBACK = {
+    "EarlyStopping": "EarlyStoppingHandler of gluon.contrib.estimator",
+    "ModelCheckpoint": "mx.callback.do_checkpoint(prefix), or CheckpointHandler of gluon.contrib.estimator",
+    "LearningRateScheduler": "an mx.lr_scheduler of the optimizer",
+    "ReduceLROnPlateau": "trainer.set_learning_rate(rate), after each validation",
+}
 _OWNERS = {
     "NDArray": _ARRAY,
     "Block": _BLOCK,
     "mx.gluon.nn": _NN,
     "mx.gluon.loss": _LOSS,
     "mx.nd": _ND,
+    "mx.autograd": _AUTOGRAD,
+    "mx.init": _INIT,
+    "mx.lr_scheduler": _SCHEDULES,
+    "mx.metric": _METRIC,
+    "mx.callback": _CALLBACK,
     "module 'hybridc'": _MX,
 }
 

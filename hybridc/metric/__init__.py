@@ -1,12 +1,14 @@
 """Evaluation metrics: ``mx.metric``. Each takes labels and predictions batch by batch, and keeps a result."""
 
 import math as math
+from typing import TYPE_CHECKING, Any
 
 import numpy as numpy
 
 from hybridc import nd as ndarray
 from hybridc import registry
 from hybridc.base import numeric_types, string_types
+from hybridc.ground.absent import absent as _absent
 from hybridc.metric.classification import (
     F1,
     MCC,
@@ -38,3 +40,9 @@ __all__ = [
     "TopKAccuracy", "Torch", "alias", "check_label_shapes", "create", "ndarray", "np", "numeric_types", "register",
     "registry", "string_types",
 ]  # fmt: skip
+
+
+if not TYPE_CHECKING:  # what there is not is an error of the type checker
+
+    def __getattr__(name: str) -> Any:
+        raise _absent("mx.metric", name, "metric", globals())

@@ -57,6 +57,11 @@ def test_these_names_are_not_listed_and_are_free():
         (nd, "cat", "mx.nd.concat"),
         (mx, "no_grad", "autograd.pause"),
         (mx, "zeros", "mx.nd.zeros"),
+        (mx.autograd, "no_grad", "autograd.pause"),
+        (mx.init, "kaiming_normal_", "mx.init.Xavier"),
+        (mx.lr_scheduler, "StepLR", "FactorScheduler"),
+        (mx.metric, "SparseCategoricalAccuracy", "mx.metric.Accuracy"),
+        (mx.callback, "EarlyStopping", "EarlyStoppingHandler"),
     ],
 )
 def test_names_of_modules(owner, name, text):
