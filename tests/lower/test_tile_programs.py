@@ -8,7 +8,8 @@ import pytest
 import hybridc as mx
 from hybridc.errors import VerifyError
 from hybridc.gluon import nn
-from hybridc.ir.contraction_shape import Loop, contraction_of, matrices_of
+from hybridc.ir.contraction_shape import Loop, Matrices, contraction_of, matrices_of
+from hybridc.ir.costs import SAME_SET
 from hybridc.ir.tiles.tile_parser import parse
 from hybridc.ir.tiles.tile_spec import faults, verify
 from hybridc.lower.llvm.gemm.vector_registers import registers
@@ -30,6 +31,7 @@ from hybridc.transforms.schedules.schedule_register_tiles import (
     exchanged_program,
     matmul_loops,
     prepacked_program,
+    schedule_prepacked,
     tile_program,
 )
 from tests.lower.llvm.test_gemm import contraction_kernel
@@ -212,6 +214,39 @@ def test_matmuls_in_registers_are_tile_programs(vectors, dtype):
     high, low = tile.heights
     assert 2 * low < 2 * high <= vectors.count - 2 - 1
     assert str(tile_program(tile, 2).program) == TILES or (tile.vectors, tile.kind) != (REGISTERS[0], "f32")
+
+
+@pytest.mark.parametrize(("apart", "rows"), [(2 * SAME_SET, 4), (2 * SAME_SET + 16, 35)])
+def test_rows_that_conflict_in_the_cache_are_not_those_of_a_tile(apart, rows):
+    """Of 35 rows so many bytes apart in 4 lines, which are half of ``SAME_SET`` apart, a tile takes the lines."""
+    tile = RegisterTile(np.dtype("float32"), REGISTERS[0])
+    width, stride = tile.width, apart // 4
+    around = (Loop(3, None, 64 * width, width), Loop(4, SAME_SET // 8, None, 35 * 3 * width))
+    matrices = Matrices(35, width, 64, (stride, 1), (width, 1), (3 * width, 1), around, (), False)
+    schedule = schedule_prepacked(matrices, tile, 1)
+    assert schedule is not None
+    assert schedule.extent == 140 // rows
+    assert {(loop.size, loop.a) for loop in schedule.loops if loop.b is None and loop.size > 1} == {
+        (35, stride),
+        (4, SAME_SET // 8),
+    }
+
+
+@pytest.mark.parametrize("shape", [(35, 4, 256), (35, 4, 320), (7, 5, 513), (3, 9, 512), (1, 6, 1024)])
+def test_a_dense_layer_of_rows_that_are_far_apart(shape):
+    net, rng = nn.HybridSequential(), np.random.default_rng(2)
+    net.add(
+        nn.HybridLambda(lambda F, x: F.transpose(x, axes=(1, 0, 2))),
+        nn.Dense(96, activation="relu", flatten=False, in_units=shape[-1]),
+    )
+    net.initialize()
+    net.hybridize()
+    x, w, b = rng.normal(size=shape), rng.normal(size=(96, shape[-1])), rng.normal(size=96)
+    net[1].weight.set_data(mx.nd.array(w))
+    net[1].bias.set_data(mx.nd.array(b))
+    found = net(mx.nd.array(x)).asnumpy()
+    expected = np.maximum(x.transpose(1, 0, 2) @ w.T + b, 0)
+    np.testing.assert_allclose(found, expected, atol=2e-5 * np.abs(expected).max())
 
 
 def test_a_matmul_is_given_its_sizes_and_strides():

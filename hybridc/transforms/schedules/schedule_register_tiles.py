@@ -217,12 +217,23 @@ def _of_lines(
     epilogue: Epilogue | None,
 ) -> MatmulSchedule:
     """The schedule over lines of rows: all loops of the result's rows but one."""
+    rows, columns, terms = matmul_loops(matrices, ())
+    rows, *lines = _without_conflict(rows, lines, tile)
     lines = (*[Loop(1, 0, None, 0)] * (2 - len(lines)), *lines)
-    loops = (panels, *lines, *matmul_loops(matrices, ())[:2], *matrices.over, matmul_loops(matrices, ())[2])
+    loops = (panels, *lines, rows, columns, *matrices.over, terms)
     program = line_program(tile, len(lines), len(matrices.over), _placed(epilogue, loops, 2 + len(lines)))
-    extent, block = math.prod(loop.size for loop in lines), max(1, tile.block // matrices.m)
-    grain = max(1, _grain(extent * matrices.m, tile.block, threads, time_of(matrices, tile.dtype)) // matrices.m)
+    extent, block = math.prod(loop.size for loop in lines), max(1, tile.block // rows.size)
+    grain = max(1, _grain(extent * rows.size, tile.block, threads, time_of(matrices, tile.dtype)) // rows.size)
     return MatmulSchedule(program, program.numbers(loops, block), loops, extent, grain)
+
+
+def _without_conflict(rows: Loop, lines: Sequence[Loop], tile: RegisterTile) -> Sequence[Loop]:
+    """The loop of rows, then those of lines; if rows conflict in the cache, a loop that does not takes their place."""
+    conflicts = [loop.steps[0] * tile.dtype.itemsize % SAME_SET == 0 for loop in (rows, *lines)]
+    other = next((i for i, loop in enumerate(lines) if loop.size >= LOW and not conflicts[1 + i]), None)
+    if not conflicts[0] or other is None:
+        return rows, *lines
+    return lines[other], *lines[:other], rows, *lines[other + 1 :]
 
 
 def _placed(epilogue: Epilogue | None, loops: Sequence[Loop], along: int) -> PlacedEpilogue | None:
