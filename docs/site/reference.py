@@ -305,6 +305,8 @@ def operators() -> Iterator[tuple[str, str, str, list[Entry]]]:
     for name, cls in sorted(operator_registry.functions().items()):
         if cls in seen or name.startswith("_") or "." in name or cls.NAME.startswith("hybrid._"):
             continue
+        if not cls.__module__.startswith("hybridc."):  # a user's
+            continue
         seen.add(cls)
         group = cls.__module__.split(".")[2]
         groups.setdefault(group if group in GROUPS else "control", []).append(operator_entry(name, cls))

@@ -121,7 +121,8 @@ def test_every_function_of_arrays_has_a_case(where):
     known |= {name for name, cls in functions().items() if not cls.NAME.startswith("hybrid.")}  # of other tests
     left = []
     for name in dir(where) if where is not mx.gluon.utils else where.__all__:
-        value = None if name.startswith("_") or name in known else getattr(where, name)
+        # What other libraries have there is an error: hybridc/ground/absent.py.
+        value = None if name.startswith("_") or name in known else getattr(where, name, None)
         if isinstance(value, types.ModuleType) or not (callable(value) or isinstance(value, property)):
             continue
         if not is_operator(value) and getattr(value, "__module__", prefix).startswith("hybridc"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
 import sys
 from pathlib import Path
 
@@ -34,8 +35,11 @@ def test_every_page_has_a_place(reference):
     assert named == {path.stem for path in (ROOT / "docs").glob("*.md")} | moved | {"reference/index"}
 
 
-def test_parameters_are_described(reference):
-    found = list(reference.undescribed())
+def test_parameters_are_described():
+    """In a process of its own: what other tests register or import is no part of the reference."""
+    command = [sys.executable, "docs/site/reference.py", "--list"]
+    lines = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    found = [line for line in lines if line.startswith("mx.")]
     assert len(found) <= UNDESCRIBED, "describe it in the docstring, or name it there in ``quotes``"
     assert len(found) == UNDESCRIBED, f"UNDESCRIBED is {len(found)} now: write it down"
 
