@@ -18,7 +18,7 @@ from hybridc.communication.compression import Residuals, Rounding, compression_o
 from hybridc.communication.gradient_buckets import GradientBuckets, Kind
 from hybridc.errors import UnsupportedError
 from hybridc.ground.watches import written
-from hybridc.kvstore.sums_of_rows import of_rows, sums_of_rows
+from hybridc.kvstore.sums_of_rows import rows_and_dense, sums_of_rows
 from hybridc.optimizer import Optimizer
 
 # Sets of arrays for which buckets are kept; the oldest go first.
@@ -72,18 +72,17 @@ class RankSums:
         The arrays are the same at each call with these keys, and have the sums until the next. ``call`` says what all
         ranks call.
         """
-        rows = of_rows(groups)
+        rows, dense = rows_and_dense(groups)
         if rows:
-            dense = [i for i in range(len(groups)) if i not in rows]
-            found = [group[0] for group in groups]
+            sums = [group[0] for group in groups]
             for indices, totals in self.totals([keys[i] for i in dense], [groups[i] for i in dense], call):
                 for i in indices:
-                    found[dense[i]] = totals[i]
-                yield tuple([dense[i] for i in indices]), found
+                    sums[dense[i]] = totals[i]
+                yield tuple([dense[i] for i in indices]), sums
             with labelled(call):
                 for i, total in self._sums_of_rows(rows, [str(key) for key in keys], groups).items():
-                    found[i] = total
-            yield tuple(rows), found
+                    sums[i] = total
+            yield tuple(rows), sums
             return
         with labelled(call):
             buckets = self._of(tuple(keys), groups, [str(key) for key in keys])
@@ -103,11 +102,10 @@ class RankSums:
         of its bucket, so that at the next step nothing is copied, unless others know its memory. Sums of row_sparse
         arrays, whose sizes differ from step to step, are in no bucket, and are the last.
         """
-        rows = of_rows(groups)
+        rows, dense = rows_and_dense(groups)
         if rows:
-            dense = [i for i in range(len(groups)) if i not in rows]
-            there = [(dense.index(i), d) for i, d in absent if i in dense]
-            for indices in self.reduce([names[i] for i in dense], [groups[i] for i in dense], there):
+            absent_dense = [(dense.index(i), d) for i, d in absent if i in dense]
+            for indices in self.reduce([names[i] for i in dense], [groups[i] for i in dense], absent_dense):
                 yield tuple([dense[i] for i in indices])
             for i, total in self._sums_of_rows(rows, names, groups, absent).items():
                 for array in groups[i]:

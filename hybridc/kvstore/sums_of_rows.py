@@ -19,12 +19,13 @@ from hybridc.errors import UnsupportedError
 from hybridc.sparse_storage import RowSparseStorage
 
 
-def of_rows(groups: Sequence[Sequence[NDArray]]) -> list[int]:
-    """The numbers of the groups of row_sparse arrays."""
+def rows_and_dense(groups: Sequence[Sequence[NDArray]]) -> tuple[list[int], list[int]]:
+    """The numbers of the groups of row_sparse arrays, and those of the dense ones."""
     stypes = [group[0].stype for group in groups]
     if "csr" in stypes:
         raise UnsupportedError("csr arrays are not summed over ranks; there a gradient is row_sparse or dense")
-    return [i for i, stype in enumerate(stypes) if stype == "row_sparse"]
+    rows = [i for i, stype in enumerate(stypes) if stype == "row_sparse"]
+    return rows, [i for i, stype in enumerate(stypes) if stype == "default"]
 
 
 def sums_of_rows(
@@ -46,7 +47,7 @@ def sums_of_rows(
 
 
 def _sum(ranks: Communicator, group: Sequence[RowSparseStorage], like: NDArray, counts: list[int]) -> NDArray:
-    """The sum of one group, of which the ranks have so many rows."""
+    """The sum of one group; ``counts`` are the numbers of its rows on the ranks."""
     shape, dtype = like.shape, like._data.dtype
     indices, data = np.empty(sum(counts), np.int64), np.empty((sum(counts), *shape[1:]), dtype)
     start = sum(counts[: ranks.rank])

@@ -117,8 +117,8 @@ class Entry:
             inputs.append(source if role != "key" else self.trace.random_key())
         graph = self._graph_of_call(inputs)
         result = graph.run(inputs)
-        is_plain = graph is (plain := self.plain) and plain is not None and RECORDER.detector is None
-        if is_plain and plain is not None and "key" not in self.trace.roles:
+        plain = self.plain
+        if plain is not None and graph is plain and RECORDER.detector is None and "key" not in self.trace.roles:
             call = plain.at_once
             if call is not None:
                 self.again = _again(self, call)
