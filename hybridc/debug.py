@@ -49,7 +49,7 @@ def detect_anomaly() -> Generator[None]:
 
 
 class _Place(threading.local):
-    """What this thread does."""
+    """Where a thread is: in a line of a graph, in a backward; and the lines that it recorded."""
 
     line: Location | None = None  # that of the operator which a graph runs
     in_backward: bool = False
@@ -113,14 +113,14 @@ class _Detector:
             grads = node.backward(ograds, into)
         finally:
             place.in_backward = before
-        given = [g._data for g in ograds if g is not None]
+        heads = [g._data for g in ograds if g is not None]
         for i, grad in enumerate(grads):
-            what = None if grad is None else _anomaly([*given, *arrays], [grad._data])
+            what = None if grad is None else _anomaly([*heads, *arrays], [grad._data])
             if what is None:
                 continue
             if hasattr(node.op, "replayed"):  # of a compiled graph: its operators say more
                 self._replay(node, ograds, inputs)
-            names = [f"gradient of result {n}: {_described(g)}" for n, g in enumerate(given)]
+            names = [f"gradient of result {n}: {_described(g)}" for n, g in enumerate(heads)]
             names += [f"input {n}: {_described(a)}" for n, a in enumerate(arrays)]
             title = _called(node.op) if hasattr(node.op, "title") else type(node.op).__name__
             self._raise(f"{what} in the gradient of input {i} of {title}", self._line_of(node), names)
@@ -137,12 +137,12 @@ class _Detector:
 
     def _line_of(self, node: Any) -> Location | None:
         """The line that recorded a node: the latest before it."""
-        found = None
+        latest = None
         for position, line in self._place.lines.items():
             if position > node.order:
                 break
-            found = line
-        return found
+            latest = line
+        return latest
 
     @staticmethod
     def _raise(text: str, line: Location | None, inputs: Sequence[str]) -> None:

@@ -34,7 +34,7 @@ class InitDesc(str):
     name:
         The name of the parameter.
     attrs:
-        Its attributes, of which ``__init__`` names an initializer.
+        Its attributes; ``__init__``, if it is there, names the initializer.
     global_init:
         The initializer of all others.
     """

@@ -398,7 +398,7 @@ class Operator(Interchange, metaclass=OperatorType):
 
     @unrecorded
     def infer_storage_type(self, inputs: Sequence[Any]) -> Sequence[str] | None:
-        """The storage type of each result, for inputs of which at least one is sparse.
+        """The storage type of each result, where at least one input is sparse.
 
         Inputs are buffers; a number beside arrays is one without axes. None means that the operator has no
         implementation for these storage types: then it gets dense copies, and a warning says so.

@@ -260,7 +260,7 @@ _OWNERS = {
 
 
 def habit(owner: str, name: str) -> str | None:
-    """What does here what PyTorch or Keras do by this name of such an owner; None for other names."""
+    """What to write here instead of this name of PyTorch or Keras; None if the owner has no hint for it."""
     return _OWNERS.get(owner, {}).get(name)
 
 

@@ -139,7 +139,7 @@ class Sizes:
         return found
 
     def are_known_equal(self, a: Terms, b: Terms) -> bool:
-        """Whether a recorded guard says that two polynomials are equal; unlike other comparisons it records none."""
+        """Whether a recorded guard says that two polynomials are equal. Other comparisons record one; this does not."""
         return self.guards.get(SizeGuard("== 0", _primitive(self._known(_added(a, b, -1)))), False)
 
     def fix(self, size: Size) -> None:

@@ -206,8 +206,8 @@ class TakeScatter(_Indexed):
 class RowsScatter(Composite):
     """Zeros of ``shape``, to whose rows those of the input are added, as a row_sparse array.
 
-    It is the gradient of a table of which rows were taken. The result of a compiled backward is the rows and their
-    numbers; elsewhere in a graph the operator is dense.
+    It is the gradient of a table from which rows were taken. A compiled backward returns the rows and their numbers;
+    elsewhere in a graph the operator is dense.
     """
 
     INPUTS = ("data", "indices")

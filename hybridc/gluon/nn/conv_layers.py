@@ -92,7 +92,7 @@ class Convolving(HasLayouts, HybridBlock):
     dilation:
         The distance between elements that the kernel meets.
     groups:
-        Into how many groups channels are divided, of which each is convolved alone.
+        The number of groups into which channels are divided; each group is convolved alone.
     activation:
         The name of an activation function of the result, as "relu"; None for none.
     use_bias:

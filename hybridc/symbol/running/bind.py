@@ -26,30 +26,30 @@ _NUMBER = itertools.count()
 
 
 def evaluate(
-    entries: Sequence[Entry], values: Mapping[str, Any], found: dict[int, list[Any]] | None = None
+    entries: Sequence[Entry], values: Mapping[str, Any], results: dict[int, list[Any]] | None = None
 ) -> list[Any]:
     """The results for values of the variables, by name: NDArrays run at once, traced Symbols are recorded.
 
-    ``found`` are the results of nodes that ran before, by identity; it gets those of the others.
+    ``results`` are those of nodes that ran before, by identity; it gets those of the others.
     """
-    found = {} if found is None else found
+    results = {} if results is None else results
     nodes = graph.topological(entries)
     shapes = None
     if any(map(is_open, nodes)) and not getattr(STATE.trace, "opens", False):  # a block's trace infers them itself
         shapes = Shapes(entries, {name: x.shape for name, x in values.items()}, "evaluation", exact=True)
     with inside_rule():
         for node in nodes:
-            if id(node) in found:
+            if id(node) in results:
                 continue
             if shapes is not None and is_open(node):
-                found[id(node)] = _apply(node, [], shapes.get((node, 0)))
+                results[id(node)] = _apply(node, [], shapes.get((node, 0)))
             elif node.op is None:
-                found[id(node)] = [values[node.name]]
+                results[id(node)] = [values[node.name]]
             elif node.number is not None:
-                found[id(node)] = [node.number]
+                results[id(node)] = [node.number]
             else:
-                found[id(node)] = _apply(node, [found[id(n)][i] for n, i in node.inputs])
-        return [found[id(node)][i] if node.number is None else _apply(node, [])[0] for node, i in entries]
+                results[id(node)] = _apply(node, [results[id(n)][i] for n, i in node.inputs])
+        return [results[id(node)][i] if node.number is None else _apply(node, [])[0] for node, i in entries]
 
 
 def _apply(node: SymbolNode, inputs: list[Any], shape: Shape | None = None) -> list[Any]:

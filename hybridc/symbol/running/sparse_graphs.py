@@ -28,25 +28,25 @@ class SparseGraphs:
 
     def __call__(self, values: Mapping[str, NDArray]) -> list[NDArray]:
         """The results; auxiliary states among the values are updated."""
-        found: dict[int, list[Any]] = {}
+        results: dict[int, list[Any]] = {}
 
         def is_sparse(entry: Entry) -> bool:
             node, i = entry
             if node.is_variable:
                 return values[node.name].stype != "default"
-            return node.number is None and id(node) in found and found[id(node)][i].stype != "default"
+            return node.number is None and id(node) in results and results[id(node)][i].stype != "default"
 
         for node in self._nodes:
-            if id(node) not in found and any(map(is_sparse, node.inputs)):
-                evaluate([(node, 0)], values, found)
-        done = [n for n in self._nodes if id(n) in found]
+            if id(node) not in results and any(map(is_sparse, node.inputs)):
+                evaluate([(node, 0)], values, results)
+        done = [n for n in self._nodes if id(n) in results]
         self._latest = [n.name for n in done]
         rest = self._rest(done)
-        given = {name: values[name] for name in rest.variables}
-        given |= {name: found[id(node)][i] for name, (node, i) in rest.given.items()}
-        computed = iter(self._graphs.run(rest.entries, given, self._who) if rest.entries else ())
+        inputs = {name: values[name] for name in rest.variables}
+        inputs |= {name: results[id(node)][i] for name, (node, i) in rest.given.items()}
+        computed = iter(self._graphs.run(rest.entries, inputs, self._who) if rest.entries else ())
         return [
-            values[node.name] if node.is_variable else found[id(node)][i] if id(node) in found else next(computed)
+            values[node.name] if node.is_variable else results[id(node)][i] if id(node) in results else next(computed)
             for node, i in self._entries
         ]
 

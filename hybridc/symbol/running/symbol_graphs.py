@@ -46,16 +46,16 @@ class SymbolGraphs:
         signature = training, frozenset(differentiated), tuple(shapes.items()), tuple(dtypes.items())
         key = graph.structure(entries), signature, Revision.number, Attached.changes
         with self._lock.current:
-            found = self._graphs.get(key)
-            if found is None:
+            compiled = self._graphs.get(key)
+            if compiled is None:
                 compiling(who, reason, first=not self._graphs)
                 trace = to_trace(entries, shapes, dtypes, training)
                 grads = tuple(i for i, leaf in enumerate(trace.leaves) if leaf.name in differentiated)
-                found = self._graphs[key] = Traced(trace, grads).graph()
+                compiled = self._graphs[key] = Traced(trace, grads).graph()
                 while len(self._graphs) > OPTIONS.cache_entries:
                     self._graphs.popitem(last=False)
             self._graphs.move_to_end(key)
-        return found
+        return compiled
 
     def run(self, entries: Sequence[Entry], inputs: Mapping[str, NDArray], who: str) -> list[NDArray]:
         """These results for arrays by the names of the variables, in the present mode; autograd records the run."""
