@@ -1,4 +1,4 @@
-"""Makes hybridc/lower/mathlib/coefficients.py: ``python benchmarks/fit_polynomials.py > that file``.
+"""Makes hybridc/dialects/scalar/coefficients.py: ``python benchmarks/fit_polynomials.py > that file``.
 
 Needs mpmath. Each polynomial has the smallest greatest error on its interval (Remez' exchange on a dense grid of
 Chebyshev points). Coefficients are rounded to their type one by one, from that of the lowest power on, and those that
@@ -19,6 +19,7 @@ from mpmath import mp, mpf
 mp.dps = 60
 LN2 = mp.log(2)
 ERF_EDGE, ERF_MIDDLE, ERF_HALF = mpf("1.1875"), mpf("2.5625"), mpf("1.375")  # of erf in single precision
+DIGAMMA_ROOT = mp.findroot(mp.digamma, mpf("1.4616"))
 Function = Callable[[mpf], mpf]
 
 
@@ -134,7 +135,7 @@ def fits() -> list[Fit]:
     hyperbolic = edge**2
     sinh = power_series(lambda x: mp.sinh(x) / x if x else mpf(1), 2)
     cosh = power_series(mp.cosh, 2)
-    tiny, far = mpf(10) ** -20, mpf(5) / 2
+    tiny, far, eighth = mpf(10) ** -20, mpf(5) / 2, mpf(1) / 8
 
     def log_erfc(x: mpf) -> mpf:
         return mp.log(mp.erfc(x))
@@ -147,6 +148,24 @@ def fits() -> list[Fit]:
 
     def tanh_weight(r: mpf) -> mpf:
         return abs(r * r / (mp.expm1(2 * r) / 2 or 1))
+
+    def log_gamma(t: mpf) -> mpf:
+        return mp.loggamma(2 + t) / t if abs(t) > tiny else 1 - mp.euler
+
+    def gamma(t: mpf) -> mpf:
+        return mp.gamma(t + mpf(5) / 2)
+
+    def digamma(t: mpf) -> mpf:
+        x = t + mpf(3) / 2
+        return mp.digamma(x) / (x - DIGAMMA_ROOT) if abs(x - DIGAMMA_ROOT) > tiny else mp.polygamma(1, DIGAMMA_ROOT)
+
+    def erfinv(w: mpf) -> mpf:
+        """The inverse of erf over its argument, by w = -log(1 - argument**2)."""
+        x = mp.sqrt(-mp.expm1(-max(w, mpf(10) ** -30)))
+        return mp.erfinv(x) / x
+
+    def tail(middle: int) -> Function:
+        return lambda s: erfinv((s + middle) ** 2)
 
     erf = ratio(mp.erf)
     atan = power_series(lambda x: mp.atan(x) / x if x else mpf(1), 2, 60)
@@ -187,6 +206,20 @@ def fits() -> list[Fit]:
         Fit("ASINH", "f32", even(power_series(mp.asinh, 3, 60)), lambda z: z, mpf(0), mpf(1), 7),
         Fit("ATANH", "f32", even(power_series(mp.atanh, 3, 60)), lambda z: z, mpf(0), mpf(1) / 4, 5),
         Fit("ATANH", "f64", even(power_series(mp.atanh, 3, 60)), lambda z: z, mpf(0), mpf("0.0296"), 7),
+        Fit(
+            "ERFINV_NEAR",
+            "f64",
+            lambda t: erfinv(t + 25 * eighth),
+            relative(lambda t: erfinv(t + 25 * eighth)),
+            -25 * eighth,
+            25 * eighth,
+            23,
+        ),
+        Fit("ERFINV_MIDDLE", "f64", tail(3), relative(tail(3)), mpf(-1) / 2, mpf(1), 18),
+        Fit("ERFINV_FAR", "f64", tail(5), relative(tail(5)), mpf(-1), mpf("1.01"), 17),
+        Fit("LGAMMA", "f64", log_gamma, relative(log_gamma), mpf(-1) / 2, mpf(1), 20),
+        Fit("GAMMA", "f64", gamma, relative(gamma), mpf(-1) / 2, mpf(1) / 2, 16),
+        Fit("DIGAMMA", "f64", digamma, relative(digamma), mpf(-1) / 2, mpf(1) / 2, 21),
     ]
     return made
 
@@ -230,6 +263,8 @@ def print_constants() -> None:
     print(f"LN2_F32 = {split(LN2, 15)}\nLN2_F64 = {split(LN2, 41)}")
     print("# Rounded, and what is missing.")
     print(f"HALF_PI_F32 = {parts_of_single(mp.pi / 2)}\nHALF_PI_F64 = {split(mp.pi / 2, 53)}")
+    print("# The positive root of digamma, rounded, and what is missing.")
+    print(f"DIGAMMA_ROOT = {split(DIGAMMA_ROOT, 53)}")
     length = 1280
     with mp.workdps(500):
         bits = int(mp.floor(2 / mp.pi * mpf(2) ** length))

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from hybridc.errors import MXNetError, ShapeError
+from hybridc.errors import MissingPackageError, MXNetError, ShapeError
 
 Array = npt.NDArray[Any]
 INT64 = np.dtype("int64")
@@ -109,6 +109,29 @@ class CsrStorage(SparseStorage):
         return cls(dense.shape, dense[rows, columns], columns, _ends(counts))
 
     @classmethod
+    def of_coordinates(cls, data: Array, rows: Array, columns: Array, shape: tuple[int, int] | None) -> CsrStorage:
+        """Values with their rows and columns, in any order: those at one place are added."""
+        if not data.ndim == rows.ndim == columns.ndim == 1 or not len(data) == len(rows) == len(columns):
+            raise ValueError(
+                "csr_matrix: values, rows and columns must be vectors of one length, got shapes "
+                f"{data.shape}, {rows.shape} and {columns.shape}"
+            )
+        if shape is None:
+            if not len(rows):
+                raise ValueError("csr_matrix: without values the shape does not follow; give shape=")
+            shape = int(rows.max()) + 1, int(columns.max()) + 1
+        for indices, size, axis in ((rows, shape[0], "rows"), (columns, shape[1], "columns")):
+            if len(indices) and (indices.min() < 0 or indices.max() >= size):
+                raise ValueError(f"csr_matrix: {axis} must be from 0 to {size - 1}, got {indices}")
+        order = np.lexsort((columns, rows))
+        rows, columns, data = rows[order], columns[order], data[order]
+        first = np.ones(len(rows), bool)
+        first[1:] = (np.diff(rows) != 0) | (np.diff(columns) != 0)
+        starts = np.flatnonzero(first)
+        sums = np.add.reduceat(data, starts).astype(data.dtype, copy=False) if len(starts) else data
+        return cls(shape, sums, columns[starts], _ends(np.bincount(rows[starts], minlength=shape[0])))
+
+    @classmethod
     def of_matrix(cls, matrix: Any) -> CsrStorage:
         """A SciPy matrix in compressed rows; it keeps the values' memory."""
         return cls(matrix.shape, matrix.data, *(np.asarray(x, INT64) for x in (matrix.indices, matrix.indptr)))
@@ -161,7 +184,11 @@ class CsrStorage(SparseStorage):
 
     def take_rows(self, rows: Any) -> CsrStorage:
         """These rows, in this order: their numbers, or a slice."""
-        return CsrStorage.of_matrix(self.matrix()[rows])
+        chosen = np.arange(self.shape[0])[rows]
+        counts = np.diff(self.indptr)[chosen]
+        ends = _ends(counts)
+        places: Any = np.arange(int(ends[-1])) + np.repeat(self.indptr[chosen] - ends[:-1], counts)
+        return CsrStorage((len(chosen), self.shape[1]), self.data[places], self.indices[places], ends)
 
     def check(self, full: bool = True) -> None:
         rows, columns = self.shape
@@ -210,10 +237,15 @@ class RowSparseStorage(SparseStorage):
             made = np.empty_like(data)
             made[places] = data
             return cls(shape, made, unique)
-        count, wide = len(indices), np.promote_types(data.dtype, np.float32)
-        chosen = scipy_sparse().csr_matrix((np.ones(count, wide), (places, np.arange(count))), (len(unique), count))
-        sums = (chosen @ data.reshape(count, -1).astype(wide, copy=False)).astype(data.dtype, copy=False)
-        return cls(shape, sums.reshape(len(unique), *data.shape[1:]), unique)
+        # The rows of one index are added in pairs, and then these sums.
+        left, counts = np.argsort(places, kind="stable"), np.bincount(places)
+        sums = data.astype(np.promote_types(data.dtype, np.float32))
+        while (counts > 1).any():
+            within = np.arange(len(left)) - np.repeat(_ends(counts)[:-1], counts)
+            second = np.flatnonzero(within & 1)
+            sums[left[second - 1]] += sums[left[second]]
+            left, counts = left[within & 1 == 0], (counts + 1) // 2
+        return cls(shape, sums[left].astype(data.dtype, copy=False), unique)
 
     def dense(self) -> Array:
         made = np.zeros(self.shape, self.dtype)
@@ -275,9 +307,11 @@ def zeros(stype: str, shape: Sequence[int], dtype: Any) -> Any:
 
 
 def scipy_sparse() -> Any:
-    """SciPy's sparse matrices, which take 100 ms to import."""
-    import scipy.sparse
-
+    """SciPy's sparse matrices, which compute products; they take 100 ms to import."""
+    try:
+        import scipy.sparse
+    except ImportError as error:
+        raise MissingPackageError("products of csr matrices need SciPy: pip install 'hybridc[sparse]'") from error
     return scipy.sparse
 
 

@@ -105,9 +105,7 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.recordio": "hybridc.image.codec",
     },
     "heavy modules of others": {
-        "hybridc.dialects.linalg.linalg_triangles": "scipy",
         "hybridc.dialects.operator_registry": "importlib.metadata",
-        "hybridc.dialects.special": "scipy",
         "hybridc.test_utils.distributions": "scipy",
         "hybridc.dtypes": "ml_dtypes",
         "hybridc.gluon.data.vision.datasets": "tarfile",
@@ -174,7 +172,7 @@ COMPILER = ("compile", "dialects.mlir", "ir", "lower", "runtime", "trace", "tran
 ALIASES = {"DType": "hybridc.dtypes", "Shape": "hybridc.dialects.operator_attribute"}
 
 # Modules of nothing but figures, which their docstrings explain.
-EXPLAINED = {"hybridc.ground.machine", "hybridc.ir.costs", "hybridc.lower.mathlib.coefficients"}
+EXPLAINED = {"hybridc.ground.machine", "hybridc.ir.costs", "hybridc.dialects.scalar.coefficients"}
 
 # A target prints: of the layers below it, ``lower`` imports what it prints and what describes that, as data.
 PRINTED = {

@@ -14,7 +14,7 @@ from hybridc.array.sparse import BaseSparseNDArray, CSRNDArray, RowSparseNDArray
 from hybridc.context import Context, check_device
 from hybridc.errors import UnsupportedError
 from hybridc.ground.absent import absent as _absent
-from hybridc.sparse_storage import INT64, CsrStorage, RowSparseStorage, is_scipy, scipy_sparse
+from hybridc.sparse_storage import INT64, CsrStorage, RowSparseStorage, is_scipy
 from hybridc.sparse_storage import zeros as _no_values
 
 #: The operators that MXNet has here, too; those of ``mx.nd`` take sparse arrays just as well.
@@ -66,8 +66,9 @@ def csr_matrix(
         return made
     given: tuple[Any, ...] = arg1  # pyright: ignore[reportUnknownVariableType]
     if len(given) == 2 and isinstance(given[1], tuple):
-        values, coordinates = _values(given[0], dtype), tuple(map(_indices, cast("Any", given[1])))
-        return _of_scipy(scipy_sparse().coo_matrix((values, coordinates), None if shape is None else tuple(shape)))
+        values, (rows, columns) = _values(given[0], dtype), map(_indices, cast("Any", given[1]))
+        sizes = None if shape is None else (int(shape[0]), int(shape[1]))
+        return CSRNDArray(CsrStorage.of_coordinates(values, rows, columns, sizes))
     if len(given) == 2:
         return _checked(zeros("csr", given, dtype=dtype), shape)
     if len(given) != 3:
@@ -170,7 +171,7 @@ def _values(source: Any, dtype: Any) -> Any:
 
 def _of_scipy(matrix: Any) -> CSRNDArray:
     """A copy of a matrix of SciPy: indices rise, values at one place are added."""
-    rows = scipy_sparse().csr_matrix(matrix, copy=True)
+    rows = matrix.tocsr(copy=True)
     rows.sum_duplicates()
     return CSRNDArray(CsrStorage.of_matrix(rows))
 

@@ -5,7 +5,6 @@ Matrices are the last two axes; the axes before them are a batch.
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
@@ -454,13 +453,12 @@ class Trsm(_Triangular, Opaque):
         a, b = arrays
         self.infer_shape([a.shape, b.shape])
         self.infer_type([a.dtype, b.dtype])
-        out = np.empty(b.shape, b.dtype)
-        solve = _blas_trsm(b.dtype)
-        # BLAS reads columns first: it sees the transposes, whose equation has the sides exchanged.
-        how = {"side": not self.rightside, "lower": not self.lower, "trans_a": self.transpose}
-        for i in np.ndindex(*b.shape[:-2]) if out.size else ():
-            out[i] = solve(self.alpha, a[i].T, b[i].T, **how).T
-        return out
+        # X op(A) = B is op(A)ᵀ Xᵀ = Bᵀ, and an upper triangular matrix is a lower one, backwards.
+        a, lower = (a.swapaxes(-1, -2), not self.lower) if self.transpose != self.rightside else (a, self.lower)
+        b = self.alpha * (b.swapaxes(-1, -2) if self.rightside else b)
+        with np.errstate(all="ignore"):
+            x = _solve_lower(a, b) if lower else _solve_lower(a[..., ::-1, ::-1], b[..., ::-1, :])[..., ::-1, :]
+        return np.ascontiguousarray(x.swapaxes(-1, -2) if self.rightside else x)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, a, _, x = values
@@ -495,10 +493,16 @@ class Trsm(_Triangular, Opaque):
         ]  # fmt: skip
 
 
-@functools.cache
-def _blas_trsm(dtype: Any) -> Any:
-    """BLAS's routine for an equation with a triangular matrix."""
-    from scipy import linalg
-
-    library: Any = linalg
-    return library.get_blas_funcs("trsm", dtype=dtype)
+def _solve_lower(a: Any, b: Any) -> Any:
+    """X of A X = B for batches of lower triangular matrices: by substitution, and halves by matmuls."""
+    n = a.shape[-1]
+    if n > 16:
+        half = n // 2
+        first = _solve_lower(a[..., :half, :half], b[..., :half, :])
+        rest = b[..., half:, :] - a[..., half:, :half] @ first
+        return np.concatenate([first, _solve_lower(a[..., half:, half:], rest)], axis=-2)
+    x = np.array(b)
+    for i in range(n):
+        x[..., i, :] -= (a[..., i : i + 1, :i] @ x[..., :i, :])[..., 0, :]
+        x[..., i, :] /= a[..., i, i, None]
+    return x

@@ -13,7 +13,6 @@ from hybridc.dialects.numpy_rules import COUNTS, INEXACT, PROMOTES, NumpyRule
 from hybridc.dialects.operator import Elementwise, Opaque, Sample, attribute, define, no_gradient, register
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dialects.scalar import NUMPY
-from hybridc.dialects.special import scipy_special
 from hybridc.errors import UnsupportedError
 
 
@@ -62,11 +61,6 @@ def unary(
     fields["NUMPY"] = numpy or (PROMOTES if gradient is None and base is Unary else base.NUMPY)
     fields |= {"REFERENCE": reference, "STEPS": gradient is None, "LOW": between[0], "HIGH": between[1]}
     return define(base, name, doc, *[alias] * bool(alias), class_name=class_name, module=scalar.__module__, **fields)
-
-
-def special(name: str) -> Callable[..., Any]:
-    """A ufunc of scipy.special."""
-    return getattr(scipy_special(), name)
 
 
 # --- sign, powers -----------------------------------------------------------------------------------------

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hybridc.dialects.math.elementwise import meaning
+from hybridc.dialects.math.elementwise import by_element, meaning
 from hybridc.dialects.math.trigonometry import Tanh
-from hybridc.dialects.math.unary import Unary, special
+from hybridc.dialects.math.unary import Unary
 from hybridc.dialects.nn.dropout import Sampling, uniform
 from hybridc.dialects.numpy_rules import PROMOTES
 from hybridc.dialects.operator import Bad, Composite, Operator, Sample, attribute, invoke_bound, register
@@ -168,7 +168,7 @@ class Silu(Unary):
 class Gelu(Unary):
     """x * (1 + erf(x / sqrt(2))) / 2"""
 
-    REFERENCE = meaning(lambda x: x / 2 * (1 + special("erf")(x / math.sqrt(2))))
+    REFERENCE = by_element(lambda x: x / 2 * (1 + math.erf(x / math.sqrt(2))))
 
     def scalar(self, b: Any, x: Any) -> Any:
         return x * 0.5 * (b.erf(x * math.sqrt(0.5)) + 1.0)

@@ -34,15 +34,9 @@ BOOL = np.dtype(bool)
 
 
 def _numpy_function(name: str) -> Any:
-    """A function of NumPy, or of hybridc.dialects.special when it is called: scipy costs more than all of hybridc."""
+    """A function of NumPy, or of hybridc.dialects.special."""
     module, _, function = name.partition(".")
-    if module == "np":
-        return getattr(np, function)
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return getattr(special, function)(*args, **kwargs)
-
-    return call
+    return getattr(np if module == "np" else special, function)
 
 
 def _select(condition: Any, a: Any, b: Any) -> Any:
@@ -117,11 +111,13 @@ class NumPyScalar:
         def __getattr__(self, step: str) -> Any: ...
 
 
+NUMPY = NumPyScalar()
+
 for _step in STEPS.values():
     if _step.name not in vars(NumPyScalar):
-        setattr(NumPyScalar, _step.name, staticmethod(_numpy_function(_step.function)))
-
-NUMPY = NumPyScalar()
+        _composed = functools.partial(special.by_blocks, _step.composed, NUMPY)
+        _function = _numpy_function(_step.function) if _step.function else _composed
+        setattr(NumPyScalar, _step.name, staticmethod(_function))
 
 # Steps with boolean results, whatever their operands are.
 PREDICATES = frozenset(step.name for step in STEPS.values() if step.predicate)
@@ -134,7 +130,7 @@ def loop_dtypes(step: str, kinds: tuple[Any, ...]) -> tuple[np.dtype[Any], ...]:
     ``kinds`` are the operands' dtypes, or ``float``, ``int`` or ``bool`` for Python scalars, which adapt to the others.
     """
     row = STEPS[step]
-    if row.function.startswith("special.") and not row.loops:
+    if not row.loops and not row.function.startswith("np."):
         single = np.result_type(np.float32, *[np.dtype(k) for k in kinds])
         return (single,) * (len(kinds) + 1)
     ufunc: Any = _numpy_function(row.loops or row.function)

@@ -12,6 +12,7 @@ from dataclasses import KW_ONLY, replace
 from enum import Enum, auto
 from typing import Any
 
+from hybridc.dialects.scalar import special_functions
 from hybridc.ground.records import dataclass
 
 
@@ -66,7 +67,7 @@ class ScalarStep:
     ``floats``, ``signed``, ``unsigned`` and ``booleans`` are its operations on these; None where NumPy has no loop.
     On ``integers`` several operations may be one: a function ``(b, *operands)`` of the compiler's builder writes them.
     Without operations a step is ``composed``, such a function of other steps for any builder; beside them that is its
-    gradient's way where no operator is called like it. A step on the ``host`` is a call on whole arrays.
+    gradient's way where no operator is called like it.
 
     ``numpy`` names its function, if that is not the one of its operation on floats: of NumPy, or of
     :mod:`hybridc.dialects.special`. What takes more is a method of :class:`~hybridc.dialects.scalar.NumPyScalar`, and
@@ -97,7 +98,6 @@ class ScalarStep:
     predicate: bool = False
     logical: bool = False
     flat: bool = False
-    host: bool = False
 
     @property
     def operations(self) -> tuple[Form, Form, Form, Form]:
@@ -590,16 +590,12 @@ _ROWS = (
     _shift("right_shift", "``x / 2 ** count`` of integers, the floor.", _SHRSI, _SHRUI, _right_shift),
     # Special functions
     _function("erf", "The error function.", "exponential", numpy="special.erf", triton="tl.erf({})"),
-    ScalarStep("erfinv", "The inverse of erf.", numpy="special.erfinv", host=True),
-    ScalarStep("gamma", "The gamma function.", numpy="special.gamma", host=True),
+    ScalarStep("erfinv", "The inverse of erf.", composed=special_functions.erfinv),
+    ScalarStep("gamma", "The gamma function.", composed=special_functions.gamma),
     ScalarStep(
-        "lgamma",
-        "The logarithm of the magnitude of gamma.",
-        numpy="special.gammaln",
-        operator="gammaln",
-        host=True,
+        "lgamma", "The logarithm of the magnitude of gamma.", composed=special_functions.lgamma, operator="gammaln"
     ),
-    ScalarStep("digamma", "The derivative of lgamma.", numpy="special.psi", host=True),
+    ScalarStep("digamma", "The derivative of lgamma.", composed=special_functions.digamma),
     # Comparisons and logic, which give booleans
     _comparison("lt", "<", "np.less", "lesser"),
     _comparison("le", "<=", "np.less_equal", "lesser_equal"),

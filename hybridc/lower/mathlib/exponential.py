@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 
+from hybridc.dialects.scalar import coefficients as table
 from hybridc.ground.records import dataclass
-from hybridc.lower.mathlib import coefficients as table
 from hybridc.lower.mathlib.value import (
     SINGLE,
     Format,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from hybridc.lower.mathlib import coefficients as table
+from hybridc.dialects.scalar import coefficients as table
 from hybridc.lower.mathlib.value import SINGLE, Format, Operand, Value, copysign, fma, polynomial, select, sqrt
 
 INFINITY, NAN = math.inf, math.nan

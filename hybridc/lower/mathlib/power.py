@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hybridc.lower.mathlib import coefficients as table
+from hybridc.dialects.scalar import coefficients as table
 from hybridc.lower.mathlib.exponential import exp, halves_of_power, shifted_integer
 from hybridc.lower.mathlib.logarithm import exponent_and_mantissa, log, split_exponent
 from hybridc.lower.mathlib.value import (

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from hybridc.lower.mathlib import coefficients as table
+from hybridc.dialects.scalar import coefficients as table
 from hybridc.lower.mathlib.value import (
     DOUBLE,
     SINGLE,

@@ -55,7 +55,8 @@ def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
     needed: list[str] = build_meta.get_requires_for_build_wheel(config_settings)
     if sys.version_info < (3, 11):  # noqa: UP036  # pip is about to say that it needs another Python
         return needed
-    return [*needed, "pip", *[each for each in _dependencies() if not each.startswith(LLVM)]]
+    # Without their markers: llvmlite compiles what a wheel has for other architectures.
+    return [*needed, "pip", *[each.partition(";")[0] for each in _dependencies() if not each.startswith(LLVM)]]
 
 
 def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:

@@ -42,7 +42,6 @@ from hybridc.dialects.mlir.hybrid import HandleAttr, HybridOp, hybrid_dtype, hyb
 from hybridc.dialects.operator import Contraction, Elementwise, Operator, Reduction
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.scalar import Scalar, record, replay
-from hybridc.dialects.scalar.table import STEPS
 from hybridc.dtypes import DType
 from hybridc.dtypes import wide as wide_of
 from hybridc.errors import VerifyError
@@ -208,10 +207,8 @@ class _Structure:
 
     # --- kinds ---------------------------------------------------------------------------------------------
 
-    def _elementwise(self, operator: Elementwise, inputs: list[Tensor], out: Tensor) -> Tensor | None:
+    def _elementwise(self, operator: Elementwise, inputs: list[Tensor], out: Tensor) -> Tensor:
         _, steps, result = record(operator, len(inputs))
-        if any(STEPS[str(s.step)].host for s in steps):
-            return None
         if not isinstance(result, Scalar):
             return self.builder.fill(out.shape, out.dtype, result)
         if result.step is None:
