@@ -1,6 +1,7 @@
 """Compile what is the same for all users into the package: ``python -m hybridc.tools.ship_objects [LEVEL ...]``.
 
-The native runtime and its variant that records events, for each architecture of ``TRIPLES``, whatever this computer is.
+The native runtime and its variant that records events, for this architecture, and each of ``TRIPLES`` where llvmlite
+is installed, which compiles for all of them.
 For each level of processors that is named, ``host`` for this computer's, those functions of usual networks are added
 that serve arrays of all sizes (matmuls, convolutions, Winograd's transforms, transposes, copies): about ten seconds a
 level. A level of another architecture is cross-compiled, for Linux. Building a wheel makes all, setting up a source
@@ -9,7 +10,9 @@ tree those of this computer; what is missing is compiled at first use.
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import platform
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -36,14 +39,16 @@ WIDE = {"x86-64-v4": 512}
 
 def main(levels: Sequence[str] = ()) -> None:
     """Make the objects, unless those of these sources are there."""
-    runtimes = [(architecture, records) for architecture in TRIPLES for records in (False, True)]
+    here = platform.machine() if sys.platform == "linux" else ""
+    architectures = [each for each in TRIPLES if each == here or importlib.util.find_spec("llvmlite") is not None]
+    runtimes = [(architecture, records) for architecture in architectures for records in (False, True)]
     keys = [runtime_key("linux", *each) for each in runtimes]
     functions = {f"functions {level} {source_version()} {llvm_of(level)}": level for level in levels}
     if all(shipped(key, bytes) for key in keys) and all(shipped(key, int) for key in functions):
         return
     unship()
     for key, (architecture, records) in zip(keys, runtimes, strict=True):
-        ship(key, compiled_runtime(architecture, records, TRIPLES[architecture]))
+        ship(key, compiled_runtime(architecture, records, "" if architecture == here else TRIPLES[architecture]))
     for key, level in functions.items():
         # Costs that were measured here are no matter of other computers.
         env = {**os.environ, "HYBRIDC_CPU": level, "HYBRIDC_MACHINE": "nominal", "HYBRIDC_TARGET": "llvm"}

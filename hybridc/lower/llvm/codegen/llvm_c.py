@@ -15,6 +15,7 @@ from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_size_t, c_uint, c_
 from pathlib import Path
 from typing import Any
 
+from hybridc.errors import MissingPackageError
 from hybridc.ground.limits import require_address_space
 from hybridc.ground.locks import ForkLock
 from hybridc.lower.llvm.codegen.llvm_library import ADDRESSES, REMEDY, LLVMLibrary
@@ -237,8 +238,12 @@ def _library() -> ctypes.CDLL:
 def llvmlite_path() -> Path:
     """The file of the library."""
     # Imported late: GPU graphs import this module too, on machines that may lack the package.
-    import llvmlite
-    from llvmlite.utils import get_library_name
+    try:
+        import llvmlite
+        from llvmlite.utils import get_library_name
+    except ImportError as error:
+        text = "LLVM's targets for other architectures are those of llvmlite: pip install 'hybridc[cross]'"
+        raise MissingPackageError(text) from error
 
     return Path(llvmlite.__file__).parent / "binding" / get_library_name()
 
