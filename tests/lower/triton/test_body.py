@@ -16,7 +16,17 @@ from scipy import special
 from hybridc.dialects.scalar import NUMPY
 from hybridc.dialects.scalar.table import OPERATIONS
 from tests.lower.triton.bodies import op_of, run
-from tests.lower.triton.steps import BINARY, DTYPES, ROUGH, of_numbers, of_steps, reductions, samples, stages_of
+from tests.lower.triton.steps import (
+    BINARY,
+    DTYPES,
+    ROUGH,
+    SPECIAL,
+    of_numbers,
+    of_steps,
+    reductions,
+    samples,
+    stages_of,
+)
 
 pytestmark = pytest.mark.triton
 
@@ -45,7 +55,7 @@ def check(step, got, operands):
         if step not in ROUGH or got.dtype.kind != "f":
             same(step, got, getattr(NUMPY, step)(*operands))
             return
-        wide = np.float64 if got.dtype.itemsize < 8 or step == "erf" else np.longdouble
+        wide = np.float64 if got.dtype.itemsize < 8 or step in SPECIAL else np.longdouble
         function = special.erf if step == "erf" else getattr(NUMPY, step)
         right = function(*[v.astype(got.dtype).astype(wide) for v in operands])
     single = 4.0 if step == "tan" else IN_SINGLE
