@@ -15,7 +15,8 @@ from hybridc import autograd
 from hybridc.gluon import HybridBlock, TrainStep, nn
 from hybridc.lower.llvm.codegen import processor
 from hybridc.runtime.native import native_program as program
-from hybridc.runtime.native import wrapper_call
+from hybridc.runtime.native import threads, wrapper_call
+from hybridc.runtime.native.native_library import native_runtime
 from tests.slices import but
 
 TOLERANCE = {"float16": 2e-2, "float32": 1e-5, "float64": 1e-12}
@@ -107,6 +108,34 @@ def test_training_steps_are_those_of_the_eager_network(entry):
 
     for got, want in zip(trained(True), trained(False), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", but(("float64", "float16"), TOLERANCE))
+def test_results_on_a_system_whose_threads_cannot_wait(monkeypatch, dtype):
+    """As on macOS, which has no futex: whatever number of threads is asked for, the caller runs all of a region."""
+    pool = native_runtime().threads
+    count = pool.count
+    pool.set_count(3)
+    threaded = results(hybridized(dtype), dtype)
+    monkeypatch.setattr(threads, "_FUTEX", {})
+    try:
+        pool.set_count(4)
+        assert pool.count == 1
+        large = np.linspace(-3, 3, 1 << 18).astype(dtype)
+        close = {"rtol": 10 * TOLERANCE[dtype], "atol": TOLERANCE[dtype]}
+        np.testing.assert_allclose(compiled(lambda F, x: F.tanh(x) * 2, large), 2 * np.tanh(large), **close)
+        for got, want in zip(results(hybridized(dtype), dtype), threaded, strict=True):
+            np.testing.assert_allclose(got, want, **close)
+    finally:
+        monkeypatch.undo()
+        pool.set_count(count)
+    assert pool.count == count
+
+
+def hybridized(dtype):
+    net = network(dtype)
+    net.hybridize()
+    return net
 
 
 def compiled(function, array):
