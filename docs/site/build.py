@@ -22,6 +22,7 @@ MOVED = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changes.md",
     "SECURITY.md": "security.md",
+    "CODE_OF_CONDUCT.md": "conduct.md",
     "examples/README.md": "examples.md",
 }
 # The pages of the site in their order; the README comes first.
@@ -36,7 +37,16 @@ CONTENTS = {
         *("walkthrough", "architecture", "kernels", "native", "triton", "targets", "reading", "glossary"),
         "xdsl_upstream",
     ),
-    "Project": ("performance", "compatibility", "mxnet_differences", "testing", "contributing", "changes", "security"),
+    "Project": (
+        "performance",
+        "compatibility",
+        "mxnet_differences",
+        "testing",
+        "contributing",
+        "changes",
+        "security",
+        "conduct",
+    ),
 }
 _LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)(#[^)\s]*)?\)")
 

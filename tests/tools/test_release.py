@@ -55,6 +55,11 @@ def test_the_version_here_has_changes_and_is_the_librarys():
     assert f"version: {version}" in (release.ROOT / "CITATION.cff").read_text()
 
 
+def test_interpreters_that_are_here():
+    found = release._here(["no-such-python", "false", sys.executable])
+    assert found == {f"{sys.version_info[0]}.{sys.version_info[1]}": sys.executable}
+
+
 def test_what_fails_is_told(tmp_path):
     code = "from hybridc.tools.packaging import release; release._run('git', 'no-such-command', folder='.')"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -2,12 +2,14 @@
 
 The version is that of ``pyproject.toml``. It needs a section in ``CHANGELOG.md`` and no tag yet, and the checkout no
 changes. The sdist, and a wheel that is built from it, are written to ``dist/``, looked into, and the wheel is installed
-into a new environment, where a network is compiled. Then the commit is tagged ``v<version>``; nothing is published.
+into a new environment of each Python at hand, where a network is compiled. Then the commit is tagged ``v<version>``;
+nothing is published.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
 import subprocess
 import sys
@@ -15,7 +17,7 @@ import tarfile
 import tempfile
 import tomllib
 import zipfile
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -32,6 +34,8 @@ NEEDED = (
 UNWANTED = (r"(tests|docs|benchmarks|examples)/.*", r".*__pycache__.*", r"build/.*")
 # Of an sdist, within its folder: what a wheel is built from.
 NEEDED_SOURCES = (r"pyproject\.toml", r"README\.md", r"LICENSE", r"hybridc/tools/packaging/backend\.py")
+# Whatever of these is on the path and runs.
+PYTHONS = ("python3.11", "python3.12", "python3.13", "python3.14")
 FIRST_NETWORK = """
 import hybridc as mx
 net = mx.gluon.nn.Dense(2, in_units=3)
@@ -50,6 +54,9 @@ def main() -> None:
     """Make the release, or say why not."""
     parser = argparse.ArgumentParser(prog="make release", description="Build, check and tag a release.")
     parser.add_argument("--check", action="store_true", help="build and check, changes or not, and tag nothing")
+    parser.add_argument(
+        "--pythons", nargs="*", default=PYTHONS, help="interpreters to try it with, those that are here"
+    )
     arguments = parser.parse_args()
     try:
         version = _version()
@@ -60,8 +67,10 @@ def main() -> None:
         sdist, wheel = _built()
         check_files(_names_in_sdist(sdist), NEEDED_SOURCES, (), sdist.name)
         check_files(zipfile.ZipFile(wheel).namelist(), NEEDED, UNWANTED, wheel.name)
-        _install(wheel, version)
-        print(f"{sdist.name} and {wheel.name} are built, and compile a network where they are installed")
+        pythons = _here(arguments.pythons)
+        for python in pythons.values():
+            _install(wheel, version, python)
+        print(f"{sdist.name} and {wheel.name} are built, and compile a network with Python {', '.join(pythons)}")
         if not arguments.check:
             _run("git", "tag", "--annotate", f"v{version}", "--message", f"hybridc {version}")
             print(f"tagged v{version}; push the tag, and publish both files")
@@ -116,10 +125,21 @@ def _names_in_sdist(sdist: Path) -> list[str]:
         return [name.partition("/")[2] for name in archive.getnames()]
 
 
-def _install(wheel: Path, version: str) -> None:
+def _here(names: Iterable[str]) -> dict[str, str]:
+    """The interpreters among those named that are here and run, this one first, by their versions."""
+    found: dict[str, str] = {}
+    for python in (sys.executable, *names):
+        command = [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+        with contextlib.suppress(OSError, subprocess.CalledProcessError):
+            version = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+            found.setdefault(version, python)
+    return found
+
+
+def _install(wheel: Path, version: str, interpreter: str) -> None:
     """Install a wheel into a new environment, and compile a network there, with an empty cache."""
     with tempfile.TemporaryDirectory() as folder:
-        _run(sys.executable, "-m", "venv", f"{folder}/env")
+        _run(interpreter, "-m", "venv", f"{folder}/env")
         python = f"{folder}/env/bin/python"
         _run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(wheel))
         said = _run("env", f"HYBRIDC_CACHE_DIR={folder}/cache", python, "-c", FIRST_NETWORK, folder=folder)
