@@ -170,7 +170,7 @@ def get_last_ffi_error() -> MXNetError:
 
 
 def check_call(ret: int) -> None:
-    """Raise an MXNetError unless a function of C returned 0."""
+    """Raise an MXNetError unless ``ret``, what a function of C returned, is 0."""
     if ret != 0:
         raise MXNetError(f"a function of C returned {ret}, which means that it failed; 0 would be success")
 
@@ -179,12 +179,12 @@ def check_call(ret: int) -> None:
 
 
 def py_str(x: bytes) -> str:
-    """The text of bytes in UTF-8."""
+    """The text of ``x``, bytes in UTF-8."""
     return x.decode("utf-8")
 
 
 def c_str(string: str) -> ctypes.c_char_p:
-    """A ``char *`` to the text in UTF-8."""
+    """A ``char *`` to the text ``string`` in UTF-8."""
     return ctypes.c_char_p(string.encode("utf-8"))
 
 

@@ -35,7 +35,19 @@ def call_all(callbacks: Any, *args: Any) -> None:
 def module_checkpoint(
     mod: Any, prefix: str, period: int = 1, save_optimizer_states: bool = False
 ) -> Callable[..., None]:
-    """A function for ``epoch_end_callback`` that has a module save a checkpoint every ``period`` epochs."""
+    """A function for ``epoch_end_callback`` that has a module save a checkpoint every ``period`` epochs.
+
+    Parameters
+    ----------
+    mod:
+        The module.
+    prefix:
+        With what the names of the files begin, see :func:`save_checkpoint`.
+    period:
+        Every how many epochs; less than 1 is 1.
+    save_optimizer_states:
+        Whether the states of the optimizer are saved, too, as ``prefix-0001.states``.
+    """
     period = int(max(1, period))
 
     def save(iter_no: int, sym: Any = None, arg: Any = None, aux: Any = None) -> None:
@@ -50,6 +62,13 @@ def do_checkpoint(prefix: str, period: int = 1) -> Callable[..., None]:
     """A function for ``epoch_end_callback`` that saves symbol and parameters every ``period`` epochs.
 
     The files are ``prefix-symbol.json`` and ``prefix-0001.params``, whose number is that of epochs done.
+
+    Parameters
+    ----------
+    prefix:
+        With what the names of the files begin.
+    period:
+        Every how many epochs; less than 1 is 1.
     """
     period = int(max(1, period))
 
@@ -64,6 +83,13 @@ def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[Any], N
     """A function for ``batch_end_callback`` that logs the metric every ``period`` batches.
 
     With ``auto_reset`` the metric then starts over.
+
+    Parameters
+    ----------
+    period:
+        Every how many batches.
+    auto_reset:
+        Whether the metric then starts over.
     """
 
     def log(param: Any) -> None:
@@ -81,7 +107,16 @@ class Speedometer:
 
     The first line says::
 
-        Epoch[0] Batch [0-50]	Speed: 1910.41 samples/sec	accuracy=0.200000
+        Epoch[0] Batch [0-50]   Speed: 1910.41 samples/sec      accuracy=0.200000
+
+    Parameters
+    ----------
+    batch_size:
+        How many samples a batch has.
+    frequent:
+        Every how many batches.
+    auto_reset:
+        Whether the metric is that of these batches; else that of the epoch so far.
     """
 
     def __init__(self, batch_size: int, frequent: int = 50, auto_reset: bool = True) -> None:
@@ -93,7 +128,13 @@ class Speedometer:
         self.auto_reset = auto_reset
 
     def __call__(self, param: Any) -> None:
-        """Log speed and metric if the batch is the last of ``frequent``."""
+        """Log speed and metric if the batch is the last of ``frequent``.
+
+        Parameters
+        ----------
+        param:
+            A :class:`BatchEndParam`, or any object with ``epoch``, ``nbatch`` and ``eval_metric``.
+        """
         count = param.nbatch
         if self.last_count > count:
             self.init = False
@@ -120,14 +161,28 @@ class Speedometer:
 
 
 class ProgressBar:
-    """Logs after each batch how much of an epoch of ``total`` batches is done, as a bar of ``length`` characters."""
+    """Logs after each batch how much of an epoch of ``total`` batches is done, as a bar of ``length`` characters.
+
+    Parameters
+    ----------
+    total:
+        How many batches an epoch has.
+    length:
+        How many characters the bar has.
+    """
 
     def __init__(self, total: int, length: int = 80) -> None:
         self.bar_len = length
         self.total = total
 
     def __call__(self, param: Any) -> None:
-        """Log the progress bar."""
+        """Log the progress bar.
+
+        Parameters
+        ----------
+        param:
+            A :class:`BatchEndParam`, or any object with ``epoch``, ``nbatch`` and ``eval_metric``.
+        """
         filled = round(self.bar_len * param.nbatch / float(self.total))
         bar = "=" * filled + "-" * (self.bar_len - filled)
         logging.getLogger().info("[%s] %s%s\r", bar, math.ceil(100.0 * param.nbatch / float(self.total)), "%")
@@ -137,7 +192,13 @@ class LogValidationMetricsCallback:
     """Logs a metric as ``Epoch[0] Validation-accuracy=0.900000``; for ``fit(eval_end_callback=...)``."""
 
     def __call__(self, param: Any) -> None:
-        """Log the name and value of the metric, or of each of several."""
+        """Log the name and value of the metric, or of each of several.
+
+        Parameters
+        ----------
+        param:
+            A :class:`BatchEndParam`, or any object with ``epoch``, ``nbatch`` and ``eval_metric``.
+        """
         if not param.eval_metric:
             return
         for name, value in param.eval_metric.get_name_value():

@@ -13,7 +13,7 @@ class MXNetError(RuntimeError):
     """
 
     def restated(self, text: str) -> MXNetError:
-        """The same kind of error with another text; what it tells of the user's own code stays: cause and notes."""
+        """The same kind of error with another ``text``; what it tells of the user's own code stays: cause and notes."""
         made = type(self)(text)
         notes: list[str] = getattr(self, "__notes__", [])
         for note in notes:
@@ -38,7 +38,13 @@ class AbsentImportError(UnsupportedError, ModuleNotFoundError):
 
 
 class InternalError(MXNetError):
-    """``mx.error.InternalError``: a part of the library, not its user, is wrong. hybridc itself raises VerifyError."""
+    """``mx.error.InternalError``: a part of the library, not its user, is wrong. hybridc itself raises VerifyError.
+
+    Parameters
+    ----------
+    msg:
+        The text, to which MXNet's hint is added.
+    """
 
     def __init__(self, msg: str) -> None:
         hint = (
@@ -256,7 +262,15 @@ class RecompileError(MXNetError):
 
 
 class _FunctionError(UnsupportedError):
-    """Errors that are made from a text, or as MXNet's are: from a function, its operator or None, its arguments."""
+    """Errors that are made from a text, or as MXNet's are: from a function, its operator or None, its arguments.
+
+    Parameters
+    ----------
+    function:
+        A text; or the function that is not there, and the text says so.
+    alias:
+        The name of its operator, which the text then names; None for none.
+    """
 
     where = ""
 

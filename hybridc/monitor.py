@@ -28,6 +28,8 @@ class Monitor:
 
     Parameters
     ----------
+    interval:
+        Every how many batches statistics are taken; the first batch is one of them.
     stat_func:
         A function of an NDArray that gives an NDArray, or a list of them; by default the root of the mean square.
     pattern:
@@ -58,13 +60,21 @@ class Monitor:
         self.monitor_all = monitor_all
 
     def stat_helper(self, name: str | bytes, array: NDArray) -> None:
-        """Take the statistic of an array, if its name matches and this batch is looked at."""
+        """Take the statistic of an array, if its name matches and this batch is looked at.
+
+        Parameters
+        ----------
+        name:
+            The name of the array.
+        array:
+            The array.
+        """
         name = name.decode() if isinstance(name, bytes) else name
         if self.activated and self.re_prog.match(name):
             self.queue.append((self.step, name, self.stat_func(array)))
 
     def install(self, exe: Any) -> None:
-        """Look at an executor, too, or at a block, whose operators run one by one then if it is hybridized."""
+        """Look at the executor or block ``exe``, too; a hybridized block's operators run one by one then."""
         if isinstance(exe, Block):
             exe.register_op_hook(lambda name, _, array: self.stat_helper(name, array), self.monitor_all)
         else:

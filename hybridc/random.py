@@ -175,6 +175,13 @@ def generator(key: npt.NDArray[np.uint64], draw: int = 0) -> np.random.Generator
     """The NumPy generator of one reserved draw: Philox with the seed as key and the draw as counter.
 
     The draw is the counter's highest word of 64 bits, so draws never overlap.
+
+    Parameters
+    ----------
+    key:
+        Two numbers of uint64: the seed, and the number of the first draw that was reserved.
+    draw:
+        Which of the reserved draws, from 0.
     """
     words = np.array([0, 0, 0, (int(key[1]) + draw) & _MASK], dtype=np.uint64)
     return np.random.Generator(np.random.Philox(key=int(key[0]), counter=words))
@@ -186,6 +193,11 @@ def isolated(seed_state: int) -> Generator[None]:
 
     The data loader gives each batch its own stream, so that random transforms give the same samples
     whatever the number of workers.
+
+    Parameters
+    ----------
+    seed_state:
+        The seed of that stream, an integer.
     """
     previous = _LOCAL.stream
     _LOCAL.stream = _Stream(int(seed_state))

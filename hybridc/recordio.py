@@ -40,6 +40,13 @@ class MXRecordIO:
 
     Forked processes and threads may read one open file: each process has its own position. A writer belongs to the
     process that opened it. Pickled, a reader is opened again where it is loaded, at the first record.
+
+    Parameters
+    ----------
+    uri:
+        The path of the file. What cannot be opened is an MXNetError.
+    flag:
+        ``"r"`` to read, ``"w"`` to write, which empties the file; else a ValueError.
     """
 
     def __init__(self, uri: str | os.PathLike[str], flag: str) -> None:
@@ -92,7 +99,7 @@ class MXRecordIO:
         self.open()
 
     def write(self, buf: bytes | bytearray | memoryview) -> None:
-        """Append a record. If the disk is full, the file stays as it was."""
+        """Append the record ``buf``, at most 2**29 - 1 bytes. If the disk is full, the file stays as it was."""
         self._check_use(True, "write")
         self._at += _append(self._fd, self._at, b"".join(_parts(_as_bytes(buf))), self.uri)
 
@@ -113,7 +120,7 @@ class MXRecordIO:
         self._at = offset
 
     def read_at(self, offset: int) -> bytes:
-        """The record at an offset of the file; threads may read at once."""
+        """The record that begins at byte ``offset`` of the file; threads may read at once."""
         self._check_use(False, "read_at")
         record, _ = self._record(offset)
         if record is None:
@@ -194,7 +201,18 @@ class MXRecordIO:
 class MXIndexedRecordIO(MXRecordIO):
     """A file of records with an index of keys, for reading them in any order.
 
-    ``keys`` are those of the index, in its order, and ``idx`` has the offset of each; ``key_type`` makes them of text.
+    ``keys`` are those of the index, in its order, and ``idx`` has the offset of each.
+
+    Parameters
+    ----------
+    idx_path:
+        The path of the index, a text.
+    uri:
+        The path of the file of records.
+    flag:
+        ``"r"`` to read, ``"w"`` to write, which empties both files.
+    key_type:
+        A function that makes a key of its text in the index, or of what is given to :meth:`write_idx`.
     """
 
     def __init__(
@@ -240,13 +258,18 @@ class MXIndexedRecordIO(MXRecordIO):
     def part(self, num_parts: int, part_index: int, tail: str = "pad") -> list[Any]:
         """The keys of one of several parts of equal size, in the order of the index: those that a rank reads.
 
-        ``tail`` says what becomes of records that do not come out even: ``"pad"`` takes the first ones once more,
-        ``"discard"`` leaves them out, ``"keep"`` gives the first parts one more, for evaluation.
+        Parameters
+        ----------
+        num_parts, part_index:
+            How many parts there are, and which this is, from 0; another is a CheckError.
+        tail:
+            What becomes of records that do not come out even: ``"pad"`` takes the first ones once more,
+            ``"discard"`` leaves them out, ``"keep"`` gives the first parts one more, for evaluation.
         """
         return [self.keys[i] for i in adjacent_part("part", len(self.keys), num_parts, part_index, tail)]
 
     def seek(self, idx: Any) -> None:
-        """Let ``read`` go on with the record of a key."""
+        """Let ``read`` go on with the record of the key ``idx``; a key that is not there is an UnknownNameError."""
         self._check_use(False, "seek")
         self._at = self._offset(idx)
 
@@ -257,7 +280,7 @@ class MXIndexedRecordIO(MXRecordIO):
         return self._at
 
     def read_idx(self, idx: Any) -> bytes:
-        """The record of a key; threads may read at once."""
+        """The record of the key ``idx``; threads may read at once. A key that is not there is an UnknownNameError."""
         self._check_use(False, "read_idx")
         offset = self._offset(idx)
         record, after = self._record(offset)
@@ -270,7 +293,15 @@ class MXIndexedRecordIO(MXRecordIO):
         return record
 
     def write_idx(self, idx: Any, buf: bytes | bytearray | memoryview) -> None:
-        """Append a record, and its key to the index."""
+        """Append a record, and its key to the index.
+
+        Parameters
+        ----------
+        idx:
+            The key, whose text has no tab and no end of line.
+        buf:
+            The record, bytes.
+        """
         key, offset = self.key_type(idx), self._at
         if any(mark in str(key) for mark in "\t\n\r"):
             raise MXNetError(f"write_idx: the key {key!r} has a tab or an end of line, which the index cannot hold")
@@ -321,7 +352,16 @@ _HEADER = Struct("<IfQQ")
 
 
 def pack(header: Any, s: bytes) -> bytes:
-    """A record of a header, which is an :class:`IRHeader` or a tuple like it, and the bytes of an image."""
+    """A record of a header and the bytes of an image.
+
+    Parameters
+    ----------
+    header:
+        An :class:`IRHeader`, or a tuple (flag, label, id, id2). The label is a number, or an array of numbers,
+        whose count replaces ``flag``.
+    s:
+        The bytes of an image, or of anything else.
+    """
     flag, label, id_, id2 = header
     labels = b""
     if np.ndim(label):
@@ -339,7 +379,7 @@ def pack(header: Any, s: bytes) -> bytes:
 
 
 def unpack(s: bytes) -> tuple[IRHeader, bytes]:
-    """The header and the bytes of an image of a record that :func:`pack` made."""
+    """The header and the bytes of an image of ``s``, a record that :func:`pack` made; an MXNetError for others."""
     if len(s) < _HEADER.size:
         raise MXNetError(f"unpack: the record has {len(s)} bytes, but a header of an image has {_HEADER.size}")
     flag, number, id_, id2 = _HEADER.unpack_from(s)
@@ -356,9 +396,19 @@ def unpack(s: bytes) -> tuple[IRHeader, bytes]:
 
 
 def pack_img(header: Any, img: Any, quality: int = 95, img_fmt: str = ".jpg") -> bytes:
-    """A record of a header and an image, which is BGR, as OpenCV has it, or gray.
+    """A record of a header and an image.
 
-    ``quality`` is 1 to 100 for ``".jpg"``, and the level of compression, 0 to 9, for ``".png"``.
+    Parameters
+    ----------
+    header:
+        An :class:`IRHeader`, or a tuple (flag, label, id, id2). The label is a number, or an array of numbers,
+        whose count replaces ``flag``.
+    img:
+        An array (height, width, 3) of uint8, BGR as OpenCV has it, or (height, width) of gray.
+    quality:
+        1 to 100 for ``".jpg"``, and the level of compression, 0 to 9, for ``".png"``.
+    img_fmt:
+        The format, as the ending of a file: ``".jpg"`` or ``".png"``.
     """
     from hybridc.image import codec
 
@@ -369,7 +419,12 @@ def pack_img(header: Any, img: Any, quality: int = 95, img_fmt: str = ".jpg") ->
 def unpack_img(s: bytes, iscolor: int = -1) -> tuple[IRHeader, npt.NDArray[Any]]:
     """The header and the image of a record, as OpenCV decodes it.
 
-    ``iscolor`` is 1 for BGR, 0 for gray of two dimensions, -1 for the channels that the file has.
+    Parameters
+    ----------
+    s:
+        The record, as :func:`pack_img` made it.
+    iscolor:
+        1 for BGR, 0 for gray of two dimensions, -1 for the channels that the file has.
     """
     from hybridc.image import codec
 

@@ -57,7 +57,13 @@ __all__ = [
 
 
 def set_np_shape(active: bool) -> bool:
-    """Say whether 0 is a size in the shapes that are given to symbols on this thread; what was said before."""
+    """Say whether 0 is a size in the shapes that are given to symbols on this thread; what was said before.
+
+    Parameters
+    ----------
+    active:
+        Whether it is a size; else it is an unknown size.
+    """
     previous, STATE.np_shape = STATE.np_shape, bool(active)
     return previous
 
@@ -82,12 +88,25 @@ class _NumpyShapeScope:
 
 
 def np_shape(active: bool = True) -> _NumpyShapeScope:
-    """A context manager in which 0 is a size in the shapes that are given to symbols, or is not."""
+    """A context manager in which 0 is a size in the shapes that are given to symbols, or is not.
+
+    Parameters
+    ----------
+    active:
+        Whether 0 is a size there; else it is an unknown size.
+    """
     return _NumpyShapeScope(active)
 
 
 def use_np_shape(func: T) -> T:
-    """Decorator: a function, or every method and property of a class, runs in :func:`np_shape`."""
+    """Decorator: a function, or every method and property of a class, runs in :func:`np_shape`.
+
+    Parameters
+    ----------
+    func:
+        A function, or a class, whose methods and properties are changed in place; anything else is an
+        ArgumentTypeError.
+    """
     return _within(np_shape, use_np_shape, func)
 
 
@@ -155,12 +174,25 @@ def _set_np_array(active: bool) -> bool:
 
 
 def np_array(active: bool = True) -> _NumpyArrayScope:
-    """A context manager in which parameters, data sets, … make arrays of ``mx.np``, or do not."""
+    """A context manager in which parameters, data sets, … make arrays of ``mx.np``, or do not.
+
+    Parameters
+    ----------
+    active:
+        Whether arrays of ``mx.np`` are made there; else those of ``mx.nd``.
+    """
     return _NumpyArrayScope(active)
 
 
 def use_np_array(func: T) -> T:
-    """Decorator: a function, or the methods and properties of a class, run in :func:`np_array`."""
+    """Decorator: a function, or the methods and properties of a class, run in :func:`np_array`.
+
+    Parameters
+    ----------
+    func:
+        A function, or a class, whose methods and properties are changed in place; anything else is an
+        ArgumentTypeError.
+    """
     return _within(np_array, use_np_array, func)
 
 
@@ -168,12 +200,26 @@ def use_np(func: T) -> T:
     """Decorator: a function, or the methods and properties of a class, run in NumPy's semantics.
 
     See :func:`np_shape` and :func:`np_array`.
+
+    Parameters
+    ----------
+    func:
+        A function, or a class, whose methods and properties are changed in place; anything else is an
+        ArgumentTypeError.
     """
     return use_np_shape(use_np_array(func))
 
 
 def set_np(shape: bool = True, array: bool = True) -> None:
-    """NumPy's semantics of shapes and arrays from now on, in this thread: see :func:`np_shape`, :func:`np_array`."""
+    """NumPy's semantics of shapes and arrays from now on, in this thread: see :func:`np_shape`, :func:`np_array`.
+
+    Parameters
+    ----------
+    shape:
+        NumPy's semantics of shapes.
+    array:
+        NumPy's semantics of arrays, which need those of shapes, else a ValueError.
+    """
     if array and not shape:
         raise ValueError("NumPy Shape semantics is required in using NumPy array semantics.")
     _set_np_array(array)
@@ -189,7 +235,13 @@ def reset_np() -> None:
 
 
 def wrap_np_unary_func(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator: a function of one array that takes a ufunc's keywords, as long as they have their defaults."""
+    """Decorator: a function of one array that takes a ufunc's keywords, as long as they have their defaults.
+
+    Parameters
+    ----------
+    func:
+        A function ``func(x, out=None)``.
+    """
 
     @functools.wraps(func)
     def wrapped(x: Any, out: Any = None, **kwargs: Any) -> Any:
@@ -200,7 +252,13 @@ def wrap_np_unary_func(func: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def wrap_np_binary_func(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator: a function of two arrays that takes a ufunc's keywords, as long as they have their defaults."""
+    """Decorator: a function of two arrays that takes a ufunc's keywords, as long as they have their defaults.
+
+    Parameters
+    ----------
+    func:
+        A function ``func(x1, x2, out=None)``.
+    """
 
     @functools.wraps(func)
     def wrapped(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
@@ -211,12 +269,28 @@ def wrap_np_binary_func(func: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def default_array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
-    """An array of the kind that is the default: of ``mx.np`` in :func:`np_array`, else of ``mx.nd``."""
+    """An array of the kind that is the default: of ``mx.np`` in :func:`np_array`, else of ``mx.nd``.
+
+    Parameters
+    ----------
+    source_array:
+        What arrays are made of: an array, a list or a number.
+    ctx:
+        The device; None is the current one.
+    dtype:
+        The dtype; None is that of an array, and float32 for others.
+    """
     return HOOKS.np().array(source_array, dtype, ctx) if STATE.np_array else nd.array(source_array, ctx, dtype)
 
 
 def set_module(module: str | None) -> Callable[[T], T]:
-    """Decorator: say of which module a function or class is."""
+    """Decorator: say of which module a function or class is.
+
+    Parameters
+    ----------
+    module:
+        The name; None changes nothing.
+    """
 
     def decorator(func: T) -> T:
         if module is not None:
@@ -230,17 +304,17 @@ def set_module(module: str | None) -> Callable[[T], T]:
 
 
 def makedirs(d: str) -> None:
-    """Make a folder and those around it, unless it is there."""
+    """Make the folder ``d`` and those around it, unless it is there; ``~`` is the user's own folder."""
     os.makedirs(os.path.expanduser(d), exist_ok=True)
 
 
 def getenv(name: str) -> str | None:
-    """The value of a variable of the environment, or None."""
+    """The value of ``name``, a variable of the environment, or None."""
     return os.environ.get(name)
 
 
 def setenv(name: str, value: str | None) -> None:
-    """Set a variable of the environment; None removes it."""
+    """Set the variable ``name`` of the environment to ``value``; None removes it."""
     if value is None:
         os.environ.pop(name, None)
     else:
@@ -253,12 +327,12 @@ def get_gpu_count() -> int:
 
 
 def get_gpu_memory(gpu_dev_id: int) -> tuple[int, int]:
-    """The free bytes and all bytes of a GPU's memory."""
+    """The free bytes and all bytes of the memory of a GPU, whose number is ``gpu_dev_id``."""
     return gpu_memory_info(gpu_dev_id)
 
 
 def get_cuda_compute_capability(ctx: Context) -> int:
-    """The compute capability of a GPU: 80 for ``sm_80``."""
+    """The compute capability of a GPU ``ctx``: 80 for ``sm_80``; a ValueError for another device."""
     if ctx.device_type != "gpu":
         raise ValueError(f"Expecting a gpu context to get cuda compute capability, while received ctx {ctx}")
     major, minor = HOOKS.devices().device(ctx.device_id).capability

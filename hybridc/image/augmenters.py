@@ -53,7 +53,13 @@ class Augmenter:
         return json.dumps([type(self).__name__.lower(), self._kwargs])
 
     def __call__(self, src: Any) -> Any:
-        """The image augmented."""
+        """The image augmented.
+
+        Parameters
+        ----------
+        src:
+            An image HWC: an NDArray, or an array of NumPy.
+        """
         raise NotImplementedError("Must override implementation.")
 
 
@@ -62,7 +68,13 @@ def _plain(value: Any) -> Any:
 
 
 class SequentialAug(Augmenter):
-    """Augmenters one after the other."""
+    """Augmenters one after the other.
+
+    Parameters
+    ----------
+    ts:
+        The augmenters, in their order.
+    """
 
     def __init__(self, ts: Sequence[Augmenter]) -> None:
         super().__init__()
@@ -80,7 +92,13 @@ class SequentialAug(Augmenter):
 
 
 class RandomOrderAug(SequentialAug):
-    """Augmenters one after the other, each time in another order."""
+    """Augmenters one after the other, each time in another order.
+
+    Parameters
+    ----------
+    ts:
+        The augmenters; each call shuffles them anew.
+    """
 
     def __init__(self, ts: Sequence[Augmenter]) -> None:
         super().__init__(list(ts))
@@ -92,7 +110,15 @@ class RandomOrderAug(SequentialAug):
 
 
 class ResizeAug(Augmenter):
-    """The image with a shorter side of ``size``."""
+    """The image with a shorter side of ``size``.
+
+    Parameters
+    ----------
+    size:
+        The length of the shorter side, in pixels.
+    interp:
+        The interpolation; see ``mx.image.imresize``.
+    """
 
     def __init__(self, size: int, interp: int = 2) -> None:
         super().__init__(size=size, interp=interp)
@@ -105,7 +131,15 @@ class ResizeAug(Augmenter):
 
 
 class SizedAug(Augmenter):
-    """An augmenter whose images have one ``size``, (width, height)."""
+    """An augmenter whose images have one ``size``, (width, height).
+
+    Parameters
+    ----------
+    size:
+        The width and height of the result, in pixels.
+    interp:
+        The interpolation; see ``mx.image.imresize``.
+    """
 
     def __init__(self, size: tuple[int, int], interp: int = 2) -> None:
         super().__init__(size=size, interp=interp)
@@ -130,7 +164,19 @@ class RandomCropAug(SizedAug):
 
 
 class RandomSizedCropAug(Augmenter):
-    """A part of the image of random size and shape, in a ``size``; see ``mx.image.random_size_crop``."""
+    """A part of the image of random size and shape, in a ``size``; see ``mx.image.random_size_crop``.
+
+    Parameters
+    ----------
+    size:
+        The width and height of the result, in pixels.
+    area:
+        The range of the part's share of the image's area, or the least share.
+    ratio:
+        The range of the part's ratio of width to height.
+    interp:
+        The interpolation; see ``mx.image.imresize``.
+    """
 
     def __init__(
         self, size: tuple[int, int], area: Any, ratio: tuple[float, float], interp: int = 2, **kwargs: Any
@@ -160,7 +206,13 @@ class CenterCropAug(SizedAug):
 
 
 class BrightnessJitterAug(Augmenter):
-    """The image times a random number around 1."""
+    """The image times a random number around 1.
+
+    Parameters
+    ----------
+    brightness:
+        The factor is drawn between ``1 - brightness`` and ``1 + brightness``.
+    """
 
     def __init__(self, brightness: float) -> None:
         super().__init__(brightness=brightness)
@@ -173,7 +225,13 @@ class BrightnessJitterAug(Augmenter):
 
 
 class ContrastJitterAug(Augmenter):
-    """The image blended with its mean brightness, by a random share."""
+    """The image blended with its mean brightness, by a random share.
+
+    Parameters
+    ----------
+    contrast:
+        The image's share is drawn between ``1 - contrast`` and ``1 + contrast``, the mean's is what is left to 1.
+    """
 
     def __init__(self, contrast: float) -> None:
         super().__init__(contrast=contrast)
@@ -188,7 +246,13 @@ class ContrastJitterAug(Augmenter):
 
 
 class SaturationJitterAug(Augmenter):
-    """The image blended with its gray, by a random share."""
+    """The image blended with its gray, by a random share.
+
+    Parameters
+    ----------
+    saturation:
+        The image's share is drawn between ``1 - saturation`` and ``1 + saturation``, gray's is what is left to 1.
+    """
 
     def __init__(self, saturation: float) -> None:
         super().__init__(saturation=saturation)
@@ -210,7 +274,13 @@ def _blend(image: Array, other: Array, alpha: float) -> Array:
 
 
 class HueJitterAug(Augmenter):
-    """The image with its hues turned by a random angle of at most ``hue`` half turns."""
+    """The image with its hues turned by a random angle of at most ``hue`` half turns.
+
+    Parameters
+    ----------
+    hue:
+        The largest angle, in half turns: 1 draws from all hues, 0 changes nothing.
+    """
 
     def __init__(self, hue: float) -> None:
         super().__init__(hue=hue)
@@ -226,7 +296,17 @@ class HueJitterAug(Augmenter):
 
 
 class ColorJitterAug(RandomOrderAug):
-    """Random brightness, contrast and saturation, in random order; 0 leaves one out."""
+    """Random brightness, contrast and saturation, in random order; 0 leaves one out.
+
+    Parameters
+    ----------
+    brightness:
+        As for :class:`BrightnessJitterAug`.
+    contrast:
+        As for :class:`ContrastJitterAug`.
+    saturation:
+        As for :class:`SaturationJitterAug`.
+    """
 
     def __init__(self, brightness: float, contrast: float, saturation: float) -> None:
         kinds = (BrightnessJitterAug, brightness), (ContrastJitterAug, contrast), (SaturationJitterAug, saturation)
@@ -234,7 +314,17 @@ class ColorJitterAug(RandomOrderAug):
 
 
 class LightingAug(Augmenter):
-    """The image with random noise along the principal components of colours, as in AlexNet."""
+    """The image with random noise along the principal components of colours, as in AlexNet.
+
+    Parameters
+    ----------
+    alphastd:
+        The standard deviation of the three random factors, one of each component.
+    eigval:
+        The three eigenvalues of the covariance of colours, of shape (3,).
+    eigvec:
+        Their eigenvectors, as columns of an array (3, 3).
+    """
 
     def __init__(self, alphastd: float, eigval: Any, eigvec: Any) -> None:
         super().__init__(alphastd=alphastd, eigval=eigval, eigvec=eigvec)
@@ -251,7 +341,15 @@ class LightingAug(Augmenter):
 
 
 class ColorNormalizeAug(Augmenter):
-    """``(image - mean) / std``."""
+    """``(image - mean) / std``.
+
+    Parameters
+    ----------
+    mean:
+        What is subtracted: a number for each channel, or None for nothing.
+    std:
+        What is divided by: a number for each channel, or None for nothing.
+    """
 
     def __init__(self, mean: Any, std: Any) -> None:
         super().__init__(mean=mean, std=std)
@@ -264,7 +362,13 @@ class ColorNormalizeAug(Augmenter):
 
 
 class RandomGrayAug(Augmenter):
-    """The image in gray, with a chance of ``p``."""
+    """The image in gray, with a chance of ``p``.
+
+    Parameters
+    ----------
+    p:
+        The chance, 0 to 1.
+    """
 
     def __init__(self, p: float) -> None:
         super().__init__(p=p)
@@ -279,7 +383,13 @@ class RandomGrayAug(Augmenter):
 
 
 class HorizontalFlipAug(Augmenter):
-    """The image's mirror image, with a chance of ``p``."""
+    """The image's mirror image, with a chance of ``p``.
+
+    Parameters
+    ----------
+    p:
+        The chance, 0 to 1.
+    """
 
     def __init__(self, p: float) -> None:
         super().__init__(p=p)
@@ -293,7 +403,13 @@ class HorizontalFlipAug(Augmenter):
 
 
 class CastAug(Augmenter):
-    """The image in another dtype."""
+    """The image in another dtype.
+
+    Parameters
+    ----------
+    typ:
+        The name of the dtype; values are cast as by ``astype``.
+    """
 
     def __init__(self, typ: str = "float32") -> None:
         super().__init__(type=typ)
@@ -324,12 +440,24 @@ def CreateAugmenter(
 
     Parameters
     ----------
+    data_shape:
+        (channels, height, width) of the result.
     resize:
         The shorter side, at first; 0 leaves it.
     rand_crop, rand_resize:
         A random part instead of the middle; also of random size and shape.
+    rand_mirror:
+        Whether half of the images, at random, are mirrored left to right.
     mean, std:
         What is subtracted, and divided by, at the end: one number for each channel, or True for ImageNet's.
+    brightness, contrast, saturation:
+        As for :class:`ColorJitterAug`; 0 leaves one out.
+    hue:
+        As for :class:`HueJitterAug`; 0 leaves it out.
+    pca_noise:
+        ``alphastd`` of :class:`LightingAug`, with ImageNet's components; 0 leaves it out.
+    rand_gray:
+        The chance that an image becomes gray; 0 leaves it out.
     inter_method:
         See ``mx.image.imresize``.
     """

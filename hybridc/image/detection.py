@@ -53,12 +53,27 @@ class DetAugmenter:
         return json.dumps([type(self).__name__.lower(), self._kwargs])
 
     def __call__(self, src: Any, label: Any) -> tuple[Any, Any]:
-        """Image and boxes augmented."""
+        """Image and boxes augmented.
+
+        Parameters
+        ----------
+        src:
+            An image HWC.
+        label:
+            The boxes: rows of class, left, top, right and bottom, of which the last four are shares of the image's
+            width and height.
+        """
         raise NotImplementedError("Must override implementation.")
 
 
 class DetBorrowAug(DetAugmenter):
-    """An augmenter of images that leaves the boxes as they are."""
+    """An augmenter of images that leaves the boxes as they are.
+
+    Parameters
+    ----------
+    augmenter:
+        An :class:`Augmenter` that moves no pixels, such as one of colours.
+    """
 
     def __init__(self, augmenter: Augmenter) -> None:
         if not isinstance(augmenter, Augmenter):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -76,7 +91,15 @@ class DetBorrowAug(DetAugmenter):
 
 
 class DetRandomSelectAug(DetAugmenter):
-    """One of several augmenters at random, or with a chance of ``skip_prob`` none."""
+    """One of several augmenters at random, or with a chance of ``skip_prob`` none.
+
+    Parameters
+    ----------
+    aug_list:
+        A :class:`DetAugmenter`, or a list of several.
+    skip_prob:
+        The chance, 0 to 1, that none is called.
+    """
 
     def __init__(self, aug_list: Any, skip_prob: float = 0) -> None:
         super().__init__(skip_prob=skip_prob)
@@ -99,7 +122,13 @@ class DetRandomSelectAug(DetAugmenter):
 
 
 class DetHorizontalFlipAug(DetAugmenter):
-    """Image and boxes mirrored, with a chance of ``p``."""
+    """Image and boxes mirrored, with a chance of ``p``.
+
+    Parameters
+    ----------
+    p:
+        The chance, 0 to 1.
+    """
 
     def __init__(self, p: float) -> None:
         super().__init__(p=p)
@@ -240,7 +269,16 @@ def _usable(name: str, ratios: tuple[float, float], areas: tuple[float, float], 
 class DetRandomPadAug(DetAugmenter):
     """The image at a random place of a larger one of the colour ``pad_val``.
 
-    ``aspect_ratio_range`` is that of width to height of the larger one, ``area_range`` that of its area to the image's.
+    Parameters
+    ----------
+    aspect_ratio_range:
+        The range of the larger one's ratio of width to height, or the only ratio.
+    area_range:
+        The range of the larger one's area as a multiple of the image's; its end is above 1.
+    max_attempts:
+        How many sizes are tried; after them the image stays as it is.
+    pad_val:
+        The colour around the image, a number for each channel.
     """
 
     def __init__(
@@ -301,7 +339,17 @@ def CreateMultiRandCropAugmenter(
     max_attempts: Any = 50,
     skip_prob: float = 0,
 ) -> DetRandomSelectAug:
-    """One of several :class:`DetRandomCropAug` at random; each argument is one for all, or a list of one for each."""
+    """One of several :class:`DetRandomCropAug` at random.
+
+    Each argument but the last is one for all, or a list of one for each; lists of different lengths are a CheckError.
+
+    Parameters
+    ----------
+    min_object_covered, aspect_ratio_range, area_range, min_eject_coverage, max_attempts:
+        As for :class:`DetRandomCropAug`.
+    skip_prob:
+        The chance, 0 to 1, that the image is not cropped.
+    """
     given = [min_object_covered, aspect_ratio_range, area_range, min_eject_coverage, max_attempts]
     lists: list[list[Any]] = [cast("list[Any]", x) if isinstance(x, list) else [x] for x in given]
     count = max(map(len, lists))
@@ -333,10 +381,37 @@ def CreateDetAugmenter(
     max_attempts: Any = 50,
     pad_val: Any = (127, 127, 127),
 ) -> list[Any]:
-    """The augmenters that ``ImageDetIter`` uses.
+    """The augmenters that ``ImageDetIter`` uses; their results have ``data_shape`` but as HWC, and are float32.
 
-    ``rand_crop`` and ``rand_pad`` are chances; the other arguments are those of ``CreateAugmenter``,
-    :class:`DetRandomCropAug` and :class:`DetRandomPadAug`.
+    Parameters
+    ----------
+    data_shape:
+        (channels, height, width) of the result.
+    resize:
+        The shorter side, at first; 0 leaves it.
+    rand_crop, rand_pad:
+        The chance of a random crop, and that of a random border.
+    rand_gray:
+        The chance that an image becomes gray; 0 leaves it out.
+    rand_mirror:
+        Whether half of the images, at random, are mirrored left to right.
+    mean, std:
+        What is subtracted, and divided by, at the end: one number for each channel, or True for ImageNet's.
+    brightness, contrast, saturation:
+        As for :class:`ColorJitterAug`; 0 leaves one out.
+    pca_noise:
+        ``alphastd`` of :class:`LightingAug`, with ImageNet's components; 0 leaves it out.
+    hue:
+        As for :class:`HueJitterAug`; 0 leaves it out.
+    inter_method:
+        The interpolation; see ``mx.image.imresize``.
+    min_object_covered, aspect_ratio_range, area_range, min_eject_coverage:
+        As for :class:`DetRandomCropAug`. The ratios are those of borders, too, whose areas go from 1 to the end of
+        ``area_range``.
+    max_attempts:
+        How many crops, or borders, are tried.
+    pad_val:
+        The colour of borders, a number for each channel.
     """
     made: list[Any] = [DetBorrowAug(ResizeAug(resize, inter_method))] if resize > 0 else []
     if rand_crop > 0:
@@ -357,7 +432,15 @@ class ImageDetIter(ImageIter):
     """Batches of images with boxes: labels of shape (batch, most boxes of an image, width of a row), filled with -1.
 
     The label of an image is a list of numbers: how many come before the first box (2 at least), how many a box has
-    (5 at least), and the rows. Arguments as for ``ImageIter``; the others go to ``CreateDetAugmenter``.
+    (5 at least), and the rows. Other arguments go to ``CreateDetAugmenter``.
+
+    Parameters
+    ----------
+    aug_list:
+        Functions of an image HWC and its boxes that give both; by default ``CreateDetAugmenter(data_shape,
+        **kwargs)``.
+    label_name:
+        The name of the labels in ``provide_label``.
     """
 
     def __init__(
@@ -440,7 +523,15 @@ class ImageDetIter(ImageIter):
         return boxes[valid]
 
     def reshape(self, data_shape: Any = None, label_shape: Any = None) -> None:
-        """Give images or labels another shape; the augmenters stay as they are."""
+        """Give images or labels another shape; the augmenters stay as they are.
+
+        Parameters
+        ----------
+        data_shape:
+            (3, height, width), or None to leave it.
+        label_shape:
+            (boxes, width of a row), or None to leave it.
+        """
         if data_shape is not None:
             self.check_data_shape(data_shape)
             self.data_shape = tuple(data_shape)
@@ -451,7 +542,13 @@ class ImageDetIter(ImageIter):
             self.provide_label = [DataDesc(self.provide_label[0][0], (self.batch_size, *label_shape))]
 
     def check_label_shape(self, label_shape: Any) -> None:
-        """ValueError unless the labels of all images fit into a shape (boxes, width of a row)."""
+        """ValueError unless the labels of all images fit into a shape (boxes, width of a row).
+
+        Parameters
+        ----------
+        label_shape:
+            At least as many boxes as now, and rows as wide.
+        """
         if len(label_shape) != 2:
             raise ValueError(f"label_shape should have length 2, got {tuple(label_shape)}")
         if label_shape[0] < self.label_shape[0]:
@@ -462,7 +559,15 @@ class ImageDetIter(ImageIter):
             raise ValueError(f"label_shape object width inconsistent: {self.label_shape[1]} vs {label_shape[1]}.")
 
     def sync_label_shape(self, it: ImageDetIter, verbose: bool = False) -> ImageDetIter:
-        """Give this iterator and another, of the same kind of boxes, the larger of their numbers of boxes."""
+        """Give this iterator and another, of the same kind of boxes, the larger of their numbers of boxes; the other.
+
+        Parameters
+        ----------
+        it:
+            The other iterator; rows of another width are a CheckError.
+        verbose:
+            Whether a change is logged.
+        """
         if not isinstance(it, ImageDetIter):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise CheckError(f"sync_label_shape: expected an ImageDetIter, got {type(it).__name__}")
         if self.label_shape[1] != it.label_shape[1]:
@@ -476,7 +581,16 @@ class ImageDetIter(ImageIter):
         return it
 
     def augmentation_transform(self, data: Any, label: Any = None) -> Any:
-        """Image and boxes after all augmenters."""
+        """Image and boxes after all augmenters.
+
+        Parameters
+        ----------
+        data:
+            An image HWC.
+        label:
+            The boxes: rows of class, left, top, right and bottom, of which the last four are shares of the image's
+            width and height.
+        """
         for augmenter in self.auglist:
             data, label = augmenter(data, label)
         return data, label
@@ -530,8 +644,23 @@ class ImageDetIter(ImageIter):
     ) -> Generator[Array]:
         """Each image with its boxes and their names drawn, as BGR of uint8.
 
-        ``mean`` and ``std`` are those that the augmenters took out, or True for ImageNet's. With ``waitKey`` OpenCV
-        shows the images in a window.
+        Parameters
+        ----------
+        color:
+            (red, green, blue) of the lines, each 0 to 255; None draws a random one for each box.
+        thickness:
+            The width of lines, in pixels.
+        mean, std:
+            Those that the augmenters took out, which are put back; True for ImageNet's.
+        clip:
+            Whether values are limited to 0 to 255.
+        waitKey:
+            How many milliseconds OpenCV shows each image in a window, 0 for until a key is pressed; None shows
+            none.
+        window_name:
+            The title of that window.
+        id2labels:
+            A dict of the names of classes by their numbers; None writes none.
         """
         draw: Any = importlib.import_module("PIL.ImageDraw")
         pillow: Any = importlib.import_module("PIL.Image")

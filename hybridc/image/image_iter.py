@@ -31,6 +31,8 @@ class ImageIter(DataIter):
 
     Parameters
     ----------
+    batch_size:
+        How many images a batch has.
     data_shape:
         (3, height, width) of an image after augmentation.
     label_width:
@@ -40,20 +42,27 @@ class ImageIter(DataIter):
     path_imglist:
         A text with a line for each image: key, labels, path, with tabs between them; with ``path_imgrec``, labels for
         the records with these keys.
-    imglist:
-        The same as a list: ``[label, path]`` or ``[label, label, …, path]``.
     path_root:
         The folder in which the paths are.
+    shuffle:
+        Whether each ``reset`` shuffles the images, by Python's ``random``.
     num_parts, part_index:
         Only the images of one of several parts of equal size.
-    tail:
-        What becomes of images that do not come out even: ``"discard"`` leaves them out, ``"pad"`` takes the first
-        images once more, ``"keep"`` gives the first parts one more, for evaluation.
     aug_list:
         Functions of an image HWC, called one after the other; by default ``CreateAugmenter(data_shape, **kwargs)``.
+    imglist:
+        The same as a list: ``[label, path]`` or ``[label, label, …, path]``.
+    data_name, label_name:
+        The names of images and labels in ``provide_data`` and ``provide_label``.
+    dtype:
+        That of the labels as they are read, ``"int32"``, ``"float32"``, ``"int64"`` or ``"float64"``; batches have
+        float32.
     last_batch_handle:
         What becomes of images that are too few for a batch: ``"pad"`` fills it up from the first ones, ``"discard"``
         drops them, ``"roll_over"`` keeps them for the first batch after ``reset``.
+    tail:
+        What becomes of images that do not come out even: ``"discard"`` leaves them out, ``"pad"`` takes the first
+        images once more, ``"keep"`` gives the first parts one more, for evaluation.
     """
 
     POSITION = ("cur", "seq", "_allow_read", "_cache")
@@ -261,23 +270,23 @@ class ImageIter(DataIter):
         return f"image {self.imglist[key][1]}" if self.imglist and key in self.imglist else f"record {key!r}"
 
     def check_data_shape(self, data_shape: Any) -> None:
-        """ValueError unless a shape is one of images CHW of three channels."""
+        """ValueError unless ``data_shape`` is one of images CHW of three channels."""
         if len(data_shape) != 3:
             raise ValueError(f"data_shape should have length 3, with dimensions CxHxW, got {tuple(data_shape)}")
         if data_shape[0] != 3:
             raise ValueError(f"This iterator expects inputs to have 3 channels, got {tuple(data_shape)}")
 
     def check_valid_image(self, data: Any) -> None:
-        """RuntimeError unless the first of a list is an image; those that raise it are left out."""
+        """RuntimeError unless the first of the list ``data`` is an image; those that raise it are left out."""
         if not data[0].shape:
             raise RuntimeError("Data shape is wrong")
 
     def imdecode(self, s: Any) -> NDArray:
-        """The image in the bytes of a file; an error names the image."""
+        """The image in the bytes ``s`` of a file; an error names the image."""
         return as_default(NDArray(codec.decode(s, codec.COLOUR, f"{type(self).__name__}: {self._where()}")))
 
     def read_image(self, fname: str) -> bytes:
-        """The bytes of an image file in the folder."""
+        """The bytes of the image file ``fname`` in the folder ``path_root``."""
         path = Path(self.path_root or "", fname)
         try:
             return path.read_bytes()
@@ -286,13 +295,13 @@ class ImageIter(DataIter):
             raise MXNetError(f"ImageIter: cannot read {path}: {why}; see path_root") from error
 
     def augmentation_transform(self, data: Any) -> Any:
-        """The image after all augmenters."""
+        """The image HWC ``data`` after all augmenters."""
         for augmenter in self.auglist:
             data = augmenter(data)
         return data
 
     def postprocess_data(self, datum: Any) -> Any:
-        """The image CHW of an image HWC."""
+        """The image CHW of an image HWC, ``datum``."""
         values = values_of(datum) if isinstance(datum, NDArray) else np.asarray(datum)
         return in_class_of(datum, NDArray(values.transpose(2, 0, 1)))
 

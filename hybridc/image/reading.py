@@ -18,7 +18,15 @@ Array = npt.NDArray[Any]
 
 
 def imread(filename: str | os.PathLike[str], flag: int = 1, to_rgb: bool = True, out: NDArray | None = None) -> NDArray:
-    """The image in a file: an array HWC of uint8. Arguments as for :func:`imdecode`."""
+    """The image in a file: an array HWC of uint8.
+
+    Parameters
+    ----------
+    filename:
+        The path of the file; an MXNetError says why it cannot be read.
+    flag, to_rgb, out:
+        As for :func:`imdecode`.
+    """
     try:
         data = Path(filename).read_bytes()
     except (OSError, ValueError) as error:  # the name may have a character that no file has
@@ -29,8 +37,16 @@ def imread(filename: str | os.PathLike[str], flag: int = 1, to_rgb: bool = True,
 def imdecode(buf: Any, flag: int = 1, to_rgb: bool = True, out: NDArray | None = None) -> NDArray:
     """The image in the bytes of a file: an array HWC of uint8.
 
-    ``flag`` is 1 for three channels, 0 for one of gray; ``to_rgb=False`` gives them as BGR. The result goes to ``out``
-    if that is given.
+    Parameters
+    ----------
+    buf:
+        The bytes, or an array of uint8 of them. What is no image is an MXNetError.
+    flag:
+        1 for three channels, 0 for one of gray.
+    to_rgb:
+        Whether colours are RGB; else BGR, as OpenCV has them.
+    out:
+        An array of the result's shape and dtype into which it is written; None makes a new one.
     """
     if isinstance(buf, NDArray):
         data = values_of(buf).tobytes()

@@ -36,8 +36,17 @@ _ISOLATED = 16  # OpenCV's flag for parts of larger images
 def imresize(src: Any, w: int, h: int, interp: int = 1, out: NDArray | None = None) -> NDArray:
     """An image in another size, with OpenCV's pixels.
 
-    ``interp`` is 0 (nearest), 1 (linear), 2 (cubic), 3 (average of areas), 4 (Lanczos), 9 (cubic for larger, area for
-    smaller, else linear) or 10 (any of the first five, at random).
+    Parameters
+    ----------
+    src:
+        An image HWC: an NDArray, or an array of NumPy, of any dtype of numbers.
+    w, h:
+        The new width and height, in pixels, 1 at least.
+    interp:
+        The interpolation: 0 (nearest), 1 (linear), 2 (cubic), 3 (average of areas), 4 (Lanczos), 9 (cubic for
+        larger, area for smaller, else linear) or 10 (any of the first five, at random).
+    out:
+        An array of the result's shape and dtype into which it is written; None makes a new one.
     """
     return delivered(resized(pixels(src, "imresize"), int(w), int(h), interp), out, "imresize", src)
 
@@ -71,7 +80,15 @@ def interpolation_method(interp: int, sizes: Sequence[int] = (), rng: Any = rand
 
 
 def scale_down(src_size: tuple[int, int], size: tuple[int, int]) -> tuple[int, int]:
-    """The largest width and height of the shape of ``size`` that fit into ``src_size``, and are not larger than it."""
+    """The largest width and height of the shape of ``size`` that fit into ``src_size``, and are not larger than it.
+
+    Parameters
+    ----------
+    src_size:
+        The width and height in which to fit, in pixels.
+    size:
+        The wanted width and height.
+    """
     w, h = size
     src_w, src_h = src_size
     if src_h < h:
@@ -82,7 +99,17 @@ def scale_down(src_size: tuple[int, int], size: tuple[int, int]) -> tuple[int, i
 
 
 def resize_short(src: Any, size: int, interp: int = 2) -> NDArray:
-    """An image whose shorter side is ``size``, and whose shape is the same but for rounding."""
+    """An image whose shorter side is ``size``, and whose shape is the same but for rounding.
+
+    Parameters
+    ----------
+    src:
+        An image HWC: an NDArray, or an array of NumPy, of any dtype of numbers.
+    size:
+        The new length of the shorter side, in pixels.
+    interp:
+        The interpolation; see ``mx.image.imresize``.
+    """
     image = pixels(src, "resize_short")
     h, w = image.shape[:2]
     new_h, new_w = (size * h // w, size) if h > w else (size, size * w // h)
@@ -92,7 +119,22 @@ def resize_short(src: Any, size: int, interp: int = 2) -> NDArray:
 def fixed_crop(
     src: Any, x0: int, y0: int, w: int, h: int, size: tuple[int, int] | None = None, interp: int = 2
 ) -> NDArray:
-    """The part of an image from column ``x0`` and row ``y0`` on; in another ``size`` (width, height) if given."""
+    """The part of an image from column ``x0`` and row ``y0`` on; in another ``size`` (width, height) if given.
+
+    Parameters
+    ----------
+    src:
+        An image HWC: an NDArray, or an array of NumPy, of any dtype of numbers.
+    x0, y0:
+        The column and the row of the part's first pixel, from 0.
+    w, h:
+        Width and height of the part, in pixels; what is beyond the image is cut off. A part without pixels is an
+        AttributeValueError.
+    size:
+        The width and height to which the part is resized; None leaves it.
+    interp:
+        The interpolation; see ``mx.image.imresize``.
+    """
     return in_class_of(src, NDArray(_cropped(pixels(src, "fixed_crop"), (x0, y0, w, h), size, interp, random)))
 
 
@@ -110,7 +152,17 @@ def _cropped(image: Array, box: Box, size: Sequence[int] | None, interp: int, rn
 
 
 def center_crop(src: Any, size: tuple[int, int], interp: int = 2) -> tuple[NDArray, Box]:
-    """The middle of an image in a size (width, height), and where it was; it is enlarged if the image is smaller."""
+    """The middle of an image in a size (width, height), and where it was; it is enlarged if the image is smaller.
+
+    Parameters
+    ----------
+    src:
+        An image HWC: an NDArray, or an array of NumPy, of any dtype of numbers.
+    size:
+        The width and height of the result, in pixels.
+    interp:
+        The interpolation; see ``mx.image.imresize``. It matters where the image is smaller than ``size``.
+    """
     image, box = center_part(pixels(src, "center_crop"), size, interp)
     return in_class_of(src, NDArray(image)), box
 
@@ -124,7 +176,17 @@ def center_part(image: Array, size: tuple[int, int], interp: int, rng: Any = ran
 
 
 def random_crop(src: Any, size: tuple[int, int], interp: int = 2) -> tuple[NDArray, Box]:
-    """A random part of an image in a size (width, height), and where it was; it is enlarged if the image is smaller."""
+    """A random part of an image in a size (width, height), and where it was; it is enlarged if the image is smaller.
+
+    Parameters
+    ----------
+    src:
+        An image HWC: an NDArray, or an array of NumPy, of any dtype of numbers.
+    size:
+        The width and height of the result, in pixels.
+    interp:
+        The interpolation; see ``mx.image.imresize``. It matters where the image is smaller than ``size``.
+    """
     image, box = random_part(pixels(src, "random_crop"), size, interp)
     return in_class_of(src, NDArray(image)), box
 
@@ -142,7 +204,20 @@ def random_size_crop(
 ) -> tuple[NDArray, Box]:
     """A part of an image of random size and shape, in a size (width, height), and where it was.
 
-    ``area`` is the range of its share of the image, or the least share; ``ratio`` that of width to height.
+    If ten draws give none that fits, it is the middle, as by :func:`center_crop`.
+
+    Parameters
+    ----------
+    src:
+        An image HWC: an NDArray, or an array of NumPy, of any dtype of numbers.
+    size:
+        The width and height of the result, in pixels.
+    area:
+        The range of the part's share of the image's area, or the least share; then 1 is the largest.
+    ratio:
+        The range of the part's ratio of width to height.
+    interp:
+        The interpolation; see ``mx.image.imresize``.
     """
     if "min_area" in kwargs:
         warnings.warn("`min_area` is deprecated. Please use `area` instead.", DeprecationWarning, stacklevel=2)
@@ -170,7 +245,15 @@ def random_sized_part(
 
 
 def color_normalize(src: Any, mean: Any, std: Any = None) -> NDArray:
-    """``(src - mean) / std``; each is a number or has one for each channel, and None leaves it out."""
+    """``(src - mean) / std``; each is a number or has one for each channel, and None leaves it out.
+
+    Parameters
+    ----------
+    src:
+        An image HWC; integers are computed as float32.
+    mean, std:
+        A number, or an array that broadcasts over HWC, such as one for each channel; None leaves it out.
+    """
     # COMPAT(mxnet): there `src` itself is changed, and must be of floats.
     values = floats(src, "color_normalize")
     if mean is not None:
@@ -202,8 +285,21 @@ def copyMakeBorder(
 ) -> NDArray:
     """An image with a border.
 
-    ``type`` is 0 (of the colour ``values``, or ``value`` for all channels), 1 (the last pixel goes on), 2 (mirrored), 3
-    (the image starts over) or 4 (mirrored at the last pixel).
+    Parameters
+    ----------
+    src:
+        An image HWC: an NDArray, or an array of NumPy, of any dtype of numbers.
+    top, bot, left, right:
+        The width of the border on each side, in pixels; none is negative.
+    type:
+        0 (of one colour), 1 (the last pixel goes on), 2 (mirrored), 3 (the image starts over) or 4 (mirrored at the
+        last pixel).
+    value:
+        The colour's number in all channels, where ``values`` is empty; for ``type=0``.
+    values:
+        The colour: a number for each channel, or one for all; for ``type=0``.
+    out:
+        An array of the result's shape and dtype into which it is written; None makes a new one.
     """
     image = pixels(src, "copyMakeBorder")
     if min(top, bot, left, right) < 0:
@@ -241,8 +337,18 @@ def _colour(value: float, values: Any, image: Array) -> Array:
 def imrotate(src: Any, rotation_degrees: Any, zoom_in: bool = False, zoom_out: bool = False) -> NDArray:
     """An image CHW, or a batch NCHW, of float32, turned around its centre; what was outside is 0.
 
-    ``rotation_degrees`` is a number, or an array of one for each image. ``zoom_in`` enlarges it until nothing of the
-    outside is left, ``zoom_out`` makes it smaller until no corner is lost.
+    Pixels are interpolated linearly. Another dtype is a TypeError: use ``ToTensor()`` before.
+
+    Parameters
+    ----------
+    src:
+        The image or the images.
+    rotation_degrees:
+        The angle in degrees: a number, or for a batch an array of one for each image.
+    zoom_in:
+        Enlarge the image until nothing of the outside is left.
+    zoom_out:
+        Make it smaller until no corner is lost; not with ``zoom_in``.
     """
     if zoom_in and zoom_out:
         raise ValueError("`zoom_in` and `zoom_out` cannot be both True")
@@ -299,7 +405,17 @@ def _sampled(image: Array, y: Array, x: Array) -> Array:
 
 
 def random_rotate(src: Any, angle_limits: Sequence[float], zoom_in: bool = False, zoom_out: bool = False) -> NDArray:
-    """As :func:`imrotate`, by random angles, one for each image, from the first limit to the second."""
+    """As :func:`imrotate`, by random angles, one for each image, from the first limit to the second.
+
+    Parameters
+    ----------
+    src:
+        As for :func:`imrotate`.
+    angle_limits:
+        The least and the largest angle, in degrees.
+    zoom_in, zoom_out:
+        As for :func:`imrotate`.
+    """
     low, high = angle_limits
     if np.ndim(src) == 3:
         return imrotate(src, float(np.random.uniform(low, high)), zoom_in, zoom_out)

@@ -26,7 +26,20 @@ class _NameAndShape(NamedTuple):
 
 
 class DataDesc(_NameAndShape):
-    """Name, shape, dtype and layout of an input: a tuple of the first two, with the others as attributes."""
+    """Name, shape, dtype and layout of an input: a tuple of the first two, with the others as attributes.
+
+    Parameters
+    ----------
+    name:
+        The name of the input.
+    shape:
+        The shape of a batch of it, a tuple.
+    dtype:
+        The dtype, as NumPy takes it.
+    layout:
+        A letter for each dimension, such as ``"NCHW"`` or ``"NT"``, of which N is that of samples; None says that
+        samples are first.
+    """
 
     dtype: Any
     layout: str | None
@@ -42,12 +55,20 @@ class DataDesc(_NameAndShape):
 
     @staticmethod
     def get_batch_axis(layout: str | None) -> int:
-        """Where the samples are in a layout: at its N, or first if there is none."""
+        """Where the samples are in a ``layout``: at its N, or first if there is none."""
         return 0 if layout is None else layout.find("N")
 
     @staticmethod
     def get_list(shapes: Iterable[Any], types: Iterable[Any] | None) -> list[DataDesc]:
-        """Descriptions of pairs of names and shapes, and pairs of names and dtypes."""
+        """Descriptions of pairs of names and shapes, and pairs of names and dtypes.
+
+        Parameters
+        ----------
+        shapes:
+            Pairs (name, shape).
+        types:
+            Pairs (name, dtype); None stands for float32.
+        """
         if types is None:
             return [DataDesc(x[0], x[1]) for x in shapes]
         known = dict(types)
@@ -55,7 +76,24 @@ class DataDesc(_NameAndShape):
 
 
 class DataBatch:
-    """The arrays of a batch, and how many samples at its end only fill it up (``pad``)."""
+    """The arrays of a batch, and how many samples at its end only fill it up (``pad``).
+
+    Parameters
+    ----------
+    data:
+        A list of NDArrays, one for each input of ``provide_data``; anything but a list is a CheckError.
+    label:
+        A list of NDArrays, one for each of ``provide_label``; None without labels.
+    pad:
+        How many samples at the end only fill the batch up; None or 0 for none.
+    index:
+        The numbers of the samples in the data set, or None.
+    bucket_key:
+        Which network the batch is for, in a ``BucketingModule``; None elsewhere.
+    provide_data, provide_label:
+        Lists of :class:`DataDesc` of this batch, where batches of an iterator differ; None where they are the
+        iterator's.
+    """
 
     def __init__(
         self,
@@ -88,6 +126,11 @@ class DataIter:
 
     For :meth:`state` a subclass lists in ``POSITION`` the names of the attributes that say where the iteration is, and
     replaces their values instead of changing them; or it defines ``state`` and ``load_state``.
+
+    Parameters
+    ----------
+    batch_size:
+        How many samples a batch has.
     """
 
     POSITION: ClassVar[tuple[str, ...]] = ()
@@ -104,7 +147,13 @@ class DataIter:
         return {name: getattr(self, name) for name in self.POSITION}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Go on where :meth:`state` was taken, of an iterator that was made with the same arguments."""
+        """Go on where :meth:`state` was taken, of an iterator that was made with the same arguments.
+
+        Parameters
+        ----------
+        state:
+            What :meth:`state` gave. That of an iterator of another kind is an MXNetError.
+        """
         if set(state) != set(self.POSITION):
             raise MXNetError(f"{type(self).__name__}.load_state: the state is of another iterator: it has {[*state]}")
         for name, value in state.items():
@@ -166,7 +215,17 @@ class _BatchIter(DataIter):
 
 
 class ResizeIter(_BatchIter):
-    """Exactly ``size`` batches of another iterator, which starts over when it is at its end."""
+    """Exactly ``size`` batches of another iterator, which starts over when it is at its end.
+
+    Parameters
+    ----------
+    data_iter:
+        The other iterator.
+    size:
+        How many batches an epoch has.
+    reset_internal:
+        Whether ``reset`` lets the other iterator start over, too.
+    """
 
     def __init__(self, data_iter: Any, size: int, reset_internal: bool = True) -> None:
         super().__init__(data_iter.batch_size)
@@ -208,7 +267,14 @@ class ResizeIter(_BatchIter):
 class PrefetchingIter(_BatchIter):
     """The batches of one or several iterators, side by side, each loaded ahead by a thread.
 
-    ``rename_data`` and ``rename_label`` are dicts of names for each iterator.
+    Iterators with different numbers of samples are a CheckError at the end of the shorter one.
+
+    Parameters
+    ----------
+    iters:
+        An iterator, or a list of several; a batch has the data of all of them, and the labels.
+    rename_data, rename_label:
+        A list with a dict for each iterator, of new names by old ones; None leaves the names.
     """
 
     def __init__(self, iters: Any, rename_data: Any = None, rename_label: Any = None) -> None:
@@ -322,11 +388,21 @@ class NDArrayIter(DataIter):
 
     Parameters
     ----------
+    data:
+        An array, a list of arrays, or a dict of arrays by name, of as many samples each; a csr matrix gives csr
+        batches.
+    label:
+        The labels, in the same ways; None for none.
+    batch_size:
+        How many samples a batch has, 1 at least.
     shuffle:
         Whether each ``reset`` shuffles the samples, by ``numpy.random``.
     last_batch_handle:
         What becomes of samples that are too few for a batch: ``"pad"`` fills it up from the first ones, ``"discard"``
         drops them, ``"roll_over"`` keeps them for the beginning of the next epoch.
+    data_name, label_name:
+        The name of the data, and that of the labels, where they are one array; of a list the arrays are
+        ``_0_data``, ``_1_data``, …, and a dict has its own names.
     layout:
         Where the samples are: at the N.
     """

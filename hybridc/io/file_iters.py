@@ -29,7 +29,13 @@ _IGNORED = {"prefetch_buffer", "ctx", "verbose", "silent", "input_shape"}
 
 
 class MXDataIter(DataIter):
-    """The base of iterators that read files. A subclass defines ``read``."""
+    """The base of iterators that read files. A subclass defines ``read``.
+
+    Parameters
+    ----------
+    batch_size:
+        How many samples a batch has.
+    """
 
     current_batch: Any = None
 
@@ -136,10 +142,14 @@ class CSVIter(_RowIter):
         A file, or a folder of which all files are read; without labels they are 0.
     data_shape, label_shape:
         The shape that a row gets.
+    batch_size:
+        How many samples a batch has, 1 at least.
     round_batch:
         Whether the first rows fill up the last batch, and the next epoch begins after them; ``pad`` says how many.
     dtype:
         float32 (by default), int32 or int64.
+    data_name, label_name:
+        The names of data and labels in ``provide_data`` and ``provide_label``.
     num_parts, part_index, tail:
         Only the rows of one of several parts: see :class:`LibSVMIter`.
     """
@@ -193,6 +203,15 @@ class LibSVMIter(_RowIter):
         ``(n,)``: how many indices there are.
     num_parts, part_index:
         Only the rows of one of several parts of equal size: those of a rank.
+    batch_size:
+        How many samples a batch has, 1 at least.
+    round_batch:
+        True: the first rows fill up the last batch, and the next epoch begins after them. False is an
+        AttributeValueError.
+    dtype:
+        float32, or None for that; others are an AttributeValueError.
+    data_name, label_name:
+        The names of data and labels in ``provide_data`` and ``provide_label``.
     tail:
         What becomes of rows that do not come out even: ``"pad"`` takes the first rows once more, ``"discard"`` leaves
         them out, ``"keep"`` gives the first parts one more, for evaluation.
@@ -235,12 +254,24 @@ class MNISTIter(MXDataIter):
 
     Parameters
     ----------
-    shuffle, seed:
+    image, label:
+        The paths of the files of images and of labels.
+    batch_size:
+        How many samples a batch has, 1 at least.
+    shuffle:
         Whether the images are shuffled, once for all epochs.
     flat:
-        Whether images are rows of numbers.
+        Whether images are rows of 784 numbers: batches (n, 784).
+    seed:
+        The seed of that order.
+    silent:
+        Whether the log does not tell how many images there are.
     num_parts, part_index:
         Only the images of one of several parts of equal size: those of a rank.
+    dtype:
+        float32, or None for that; others are an AttributeValueError.
+    data_name, label_name:
+        The names of data and labels in ``provide_data`` and ``provide_label``.
     tail:
         What becomes of images that do not come out even: see :class:`LibSVMIter`; with ``"keep"`` the last parts have
         one more.

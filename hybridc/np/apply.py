@@ -215,7 +215,15 @@ DTYPES = (onp.int8, onp.uint8, onp.int32, onp.int64, onp.float16, onp.float32, o
 
 
 def np_ufunc_legal_option(key: str, value: Any) -> bool:
-    """Whether NumPy's ufuncs take such a keyword with such a value."""
+    """Whether NumPy's ufuncs take such a keyword with such a value.
+
+    Parameters
+    ----------
+    key:
+        The name of the keyword: ``where``, ``casting``, ``order``, ``dtype`` or ``subok``; others are not taken.
+    value:
+        The value.
+    """
     match key:
         case "where":
             return True

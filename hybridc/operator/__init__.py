@@ -29,5 +29,5 @@ __all__ = [
 
 
 def load_op_lib(path: str) -> None:
-    """Load a library of compiled operators: an older name of ``mx.library.load``."""
+    """Load the library of compiled operators at ``path``: an older name of ``mx.library.load``."""
     HOOKS.library().load(path)

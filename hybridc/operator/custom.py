@@ -159,7 +159,12 @@ def Custom(
         The inputs in the order of the Prop's ``list_arguments``, then the auxiliary states.
     op_type : str
         The name given to ``mx.operator.register``.
-    kwargs : inputs by name, and the parameters of the Prop, which gets them as strings.
+    name:
+        Accepted as all operators do; arrays have no names, a symbol's is that of its node.
+    out:
+        An array, or a list of them, into which the results are written; None makes new ones.
+    kwargs:
+        Inputs by name, and the parameters of the Prop, which gets them as strings.
     """
     arrays: dict[str, Any] = {k: v for k, v in kwargs.items() if isinstance(v, Fluent | np.ndarray)}
     params = {k: _text(v) for k, v in kwargs.items() if k not in arrays}

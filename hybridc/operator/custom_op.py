@@ -24,7 +24,18 @@ class CustomOp:
     def forward(self, is_train: bool, req: list[str], in_data: list[Any], out_data: list[Any], aux: list[Any]) -> None:
         """Compute the outputs from ``in_data`` and hand each to ``self.assign(out_data[i], req[i], value)``.
 
-        ``aux`` are the auxiliary states, which may be changed in place.
+        Parameters
+        ----------
+        is_train:
+            Whether this is under ``autograd.record()`` or ``train_mode()``.
+        req:
+            A list of what to do with each output: see :meth:`assign`.
+        in_data:
+            A list of the inputs, which cannot be written.
+        out_data:
+            A list of arrays for the outputs, of zeros at first.
+        aux:
+            A list of the auxiliary states, which may be changed in place.
         """
         raise MXNetError(f"{type(self).__name__} must override forward(self, is_train, req, in_data, out_data, aux)")
 
@@ -37,7 +48,21 @@ class CustomOp:
         in_grad: list[Any],
         aux: list[Any],
     ) -> None:
-        """Compute the gradients of the inputs and hand each to ``self.assign(in_grad[i], req[i], value)``."""
+        """Compute the gradients of the inputs and hand each to ``self.assign(in_grad[i], req[i], value)``.
+
+        Parameters
+        ----------
+        req:
+            A list of what to do with the gradient of each input: see :meth:`assign`.
+        out_grad:
+            A list of the gradients of the outputs; with ``need_top_grad=False`` any use of one is an error.
+        in_data, out_data:
+            Lists of the inputs, and of the outputs as the forward left them; none can be written.
+        in_grad:
+            A list of arrays for the gradients of the inputs, of zeros at first.
+        aux:
+            A list of the auxiliary states.
+        """
         # COMPAT(mxnet): there the gradient is whatever the buffer happened to hold.
         raise MXNetError(
             f"{type(self).__name__} has no backward; override backward(self, req, out_grad, in_data, "
@@ -82,7 +107,10 @@ def _fits(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
 class CustomOpProp:
     """The interface of a custom operator; its constructor gets the keywords of ``nd.Custom`` as strings.
 
-    ``need_top_grad=False`` for a loss: its backward does not read the gradient of its output.
+    Parameters
+    ----------
+    need_top_grad:
+        False for a loss: its backward does not read the gradient of its output.
     """
 
     def __init__(self, need_top_grad: bool = True) -> None:
@@ -105,6 +133,11 @@ class CustomOpProp:
 
         An unknown size of an input is -1, and the shape of one of which nothing is known []; returning the full
         shape there gives a parameter its shape.
+
+        Parameters
+        ----------
+        in_shape:
+            A list of the shapes of the inputs, each a list of sizes.
         """
         outputs, states = len(self.list_outputs()), len(self.list_auxiliary_states())
         return in_shape, [in_shape[0]] * outputs, [in_shape[0]] * states
@@ -113,6 +146,11 @@ class CustomOpProp:
         """Dtypes of (inputs, outputs, auxiliary states) from those of the inputs; by default the first.
 
         The dtype of an input of which nothing is known is None.
+
+        Parameters
+        ----------
+        in_type:
+            A list of the dtypes of the inputs.
         """
         outputs, states = len(self.list_outputs()), len(self.list_auxiliary_states())
         return in_type, [in_type[0]] * outputs, [in_type[0]] * states
@@ -121,6 +159,11 @@ class CustomOpProp:
         """Storage types of (inputs, outputs, auxiliary states) from those of the inputs; by default all are dense.
 
         An operator whose inputs are others than it says gets dense copies.
+
+        Parameters
+        ----------
+        in_stype:
+            A list of the storage types of the inputs: ``"default"`` (dense), ``"row_sparse"`` or ``"csr"``.
         """
         return (
             list(in_stype),
@@ -131,16 +174,39 @@ class CustomOpProp:
     def infer_storage_type_backward(
         self, ograd_stype: Any, in_stype: Any, out_stype: Any, igrad_stype: Any, aux_stype: Any
     ) -> Any:
-        """Storage types of the backward's arrays, of which those of the input gradients count; by default dense."""
+        """Storage types of the backward's arrays, of which those of the input gradients count; by default dense.
+
+        Parameters
+        ----------
+        ograd_stype, in_stype, out_stype, igrad_stype, aux_stype:
+            Lists of the storage types of the gradients of outputs, the inputs, the outputs, the gradients of
+            inputs, and the auxiliary states.
+        """
         groups = (ograd_stype, in_stype, out_stype, igrad_stype, aux_stype)
         return tuple(["default"] * len(group) for group in groups)
 
     def declare_backward_dependency(self, out_grad: Any, in_data: Any, out_data: Any) -> Any:
-        """The arrays that the backward reads, out of the given ids; the others need not be saved."""
+        """The arrays that the backward reads, a list of some of the given ids; the others need not be saved.
+
+        Parameters
+        ----------
+        out_grad, in_data, out_data:
+            Lists of numbers, the ids of the gradients of outputs, of the inputs, and of the outputs.
+        """
         return [*(out_grad if self.need_top_grad_ else ()), *in_data, *out_data]
 
     def create_operator(self, ctx: Context, in_shapes: Any, in_dtypes: Any) -> CustomOp:
-        """The :class:`CustomOp` for inputs of these shapes and dtypes."""
+        """The :class:`CustomOp` for one use, with these inputs.
+
+        Parameters
+        ----------
+        ctx:
+            The device.
+        in_shapes:
+            A list of the shapes of the inputs.
+        in_dtypes:
+            A list of their dtypes.
+        """
         return CustomOp()
 
 
@@ -148,7 +214,13 @@ Prop = TypeVar("Prop", bound=type[CustomOpProp])
 
 
 def register(reg_name: str) -> Callable[[Prop], Prop]:
-    """Class decorator: enter a :class:`CustomOpProp` under the name that ``nd.Custom(op_type=…)`` uses."""
+    """Class decorator: enter a :class:`CustomOpProp` under the name that ``nd.Custom(op_type=…)`` uses.
+
+    Parameters
+    ----------
+    reg_name:
+        The name. A class that another name's class replaces is a warning; what is no subclass is an MXNetError.
+    """
 
     def enter(prop_cls: Prop) -> Prop:
         given: Any = prop_cls

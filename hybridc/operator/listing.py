@@ -28,7 +28,17 @@ _MXNETS = {
 
 
 class OperatorArguments(NamedTuple):
-    """What an operator takes: how many inputs and attributes, their names, and their types in words."""
+    """What an operator takes.
+
+    Parameters
+    ----------
+    narg:
+        How many inputs and attributes.
+    names:
+        Their names, inputs first.
+    types:
+        Their types in words, as MXNet's documentation writes them.
+    """
 
     narg: int
     names: list[str]
@@ -47,7 +57,10 @@ def get_all_registered_operators() -> list[str]:
 
 
 def get_operator_arguments(op_name: str) -> OperatorArguments:
-    """The inputs of an operator and its attributes; for one of an array and a number, the array and ``scalar``."""
+    """The inputs and attributes of the operator ``op_name``; of an array and a number, the array and ``scalar``.
+
+    A name that there is not is an MXNetError.
+    """
     cls = operator_registry.of_mxnet(op_name)
     if cls is None:
         return _of_scalar(op_name)

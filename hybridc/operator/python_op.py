@@ -16,7 +16,13 @@ _INSTANCES: list[PythonOp] = []
 
 
 class PythonOp:
-    """Base of :class:`NumpyOp` and :class:`NDArrayOp`: an instance is applied to symbols by calling it."""
+    """Base of :class:`NumpyOp` and :class:`NDArrayOp`: an instance is applied to symbols by calling it.
+
+    Parameters
+    ----------
+    need_top_grad:
+        Whether the backward reads the gradients of the outputs; False for a loss.
+    """
 
     def __init__(self, need_top_grad: bool = True) -> None:
         self.need_top_grad_ = need_top_grad
@@ -31,15 +37,39 @@ class PythonOp:
         raise NotImplementedError(f"{type(self).__name__} must be a subclass of mx.operator.NumpyOp or NDArrayOp")
 
     def forward(self, in_data: list[Any], out_data: list[Any]) -> None:
-        """Write the outputs into ``out_data``; by default the first is the first input."""
+        """Write the outputs into ``out_data``; by default the first is the first input.
+
+        Parameters
+        ----------
+        in_data:
+            A list of the inputs.
+        out_data:
+            A list of arrays for the outputs.
+        """
         out_data[0][:] = in_data[0]
 
     def backward(self, out_grad: list[Any], in_data: list[Any], out_data: list[Any], in_grad: list[Any]) -> None:
-        """Write the gradients of the inputs into ``in_grad``; by default the first is 1."""
+        """Write the gradients of the inputs into ``in_grad``; by default the first is 1.
+
+        Parameters
+        ----------
+        out_grad:
+            A list of the gradients of the outputs; empty without ``need_top_grad``.
+        in_data, out_data:
+            Lists of the inputs and of the outputs.
+        in_grad:
+            A list of arrays for the gradients of the inputs.
+        """
         in_grad[0][:] = 1.0
 
     def infer_shape(self, in_shape: list[Any]) -> Any:
-        """Shapes of the inputs and of the outputs; by default one output of the first input's shape."""
+        """Shapes of the inputs and of the outputs; by default one output of the first input's shape.
+
+        Parameters
+        ----------
+        in_shape:
+            A list of the shapes of the inputs.
+        """
         return in_shape, [in_shape[0]]
 
     def list_outputs(self) -> list[str]:
@@ -82,7 +112,13 @@ class NDArrayOp(PythonOp):
         return _apply(self, args, kwargs)
 
     def declare_backward_dependency(self, out_grad: Any, in_data: Any, out_data: Any) -> Any:
-        """The arrays that the backward reads, out of the given ids; the others need not be saved."""
+        """The arrays that the backward reads, a list of some of the given ids; the others need not be saved.
+
+        Parameters
+        ----------
+        out_grad, in_data, out_data:
+            Lists of numbers, the ids of the gradients of outputs, of the inputs, and of the outputs.
+        """
         return [*(out_grad if self.need_top_grad() else ()), *in_data, *out_data]
 
 

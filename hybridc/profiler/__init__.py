@@ -49,7 +49,7 @@ profiler_kvstore_handle: Any = None
 
 
 def set_kvstore_handle(handle: Any) -> None:
-    """Note the handle of the key-value store whose servers would be profiled; there are none here."""
+    """Note ``handle``, that of the key-value store whose servers would be profiled; there are none here."""
     global profiler_kvstore_handle
     profiler_kvstore_handle = handle
 
@@ -89,13 +89,28 @@ def set_config(**kwargs: Any) -> None:
 
 
 def profiler_set_config(mode: str = "symbolic", filename: str = "profile.json") -> None:
-    """The old form of :func:`set_config`; ``mode`` is ``symbolic``, ``imperative``, ``api``, ``memory`` or ``all``."""
+    """The old form of :func:`set_config`.
+
+    Parameters
+    ----------
+    mode:
+        What is recorded besides the defaults: ``symbolic``, ``imperative``, ``api``, ``memory`` or ``all``.
+    filename:
+        The file that :func:`dump` writes.
+    """
     _deprecated("profiler_set_config", "set_config")
     SESSION.configure(configured({f"profile_{mode}": True, "filename": filename}))
 
 
 def set_state(state: str = "stop", profile_process: str = "worker") -> None:
     """Begin (``run``) or end (``stop``) to record.
+
+    Parameters
+    ----------
+    state:
+        ``"run"`` or ``"stop"``.
+    profile_process:
+        ``"worker"``; ``"server"`` is an MXNetError, as there are no processes of servers.
 
     Raises
     ------
@@ -111,37 +126,68 @@ def set_state(state: str = "stop", profile_process: str = "worker") -> None:
 
 
 def profiler_set_state(state: str = "stop") -> None:
-    """The old name of :func:`set_state`."""
+    """The old name of :func:`set_state`, with its ``state``."""
     _deprecated("profiler_set_state", "set_state")
     set_state(state)
 
 
 def start(profile_process: str = "worker") -> None:
-    """Begin to record: ``set_state("run")``."""
+    """Begin to record: ``set_state("run")``.
+
+    Parameters
+    ----------
+    profile_process:
+        ``"worker"``; ``"server"`` is an MXNetError, as there are no processes of servers.
+    """
     set_state("run", profile_process)
 
 
 def stop(profile_process: str = "worker") -> None:
-    """End to record: ``set_state("stop")``."""
+    """End to record: ``set_state("stop")``.
+
+    Parameters
+    ----------
+    profile_process:
+        ``"worker"``; ``"server"`` is an MXNetError, as there are no processes of servers.
+    """
     set_state("stop", profile_process)
 
 
 def pause(profile_process: str = "worker") -> None:
-    """Record nothing until :func:`resume`."""
+    """Record nothing until :func:`resume`.
+
+    Parameters
+    ----------
+    profile_process:
+        ``"worker"``; ``"server"`` is an MXNetError, as there are no processes of servers.
+    """
     _check_process("pause", profile_process)
     SESSION.pause(True)
 
 
 def resume(profile_process: str = "worker") -> None:
-    """Record again after :func:`pause`."""
+    """Record again after :func:`pause`.
+
+    Parameters
+    ----------
+    profile_process:
+        ``"worker"``; ``"server"`` is an MXNetError, as there are no processes of servers.
+    """
     _check_process("resume", profile_process)
     SESSION.pause(False)
 
 
 def dump(finished: bool = True, profile_process: str = "worker") -> None:
-    """Write what was recorded to the file; with ``finished`` the profiler stops, and the next run begins a new file.
+    """Write what was recorded to the file.
 
     The file is valid JSON after each dump: the format of Chrome's tracing, which https://ui.perfetto.dev opens.
+
+    Parameters
+    ----------
+    finished:
+        Whether the profiler stops, and the next run begins a new file.
+    profile_process:
+        ``"worker"``; ``"server"`` is an MXNetError, as there are no processes of servers.
 
     Raises
     ------

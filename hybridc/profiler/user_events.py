@@ -26,19 +26,19 @@ class Domain:
         return self.name
 
     def new_task(self, name: str) -> Task:
-        """A new task of this domain."""
+        """A new task of this domain, called ``name``."""
         return Task(self, name)
 
     def new_frame(self, name: str) -> Frame:
-        """A new frame of this domain."""
+        """A new frame of this domain, called ``name``."""
         return Frame(self, name)
 
     def new_counter(self, name: str, value: int | None = None) -> Counter:
-        """A new counter of this domain, which begins with a value."""
+        """A new counter of this domain, called ``name``, which begins with ``value``; None is 0, unrecorded."""
         return Counter(self, name, value)
 
     def new_marker(self, name: str) -> Marker:
-        """A new marker of this domain."""
+        """A new marker of this domain, called ``name``."""
         return Marker(self, name)
 
 
@@ -136,17 +136,17 @@ class Counter:
             self.set_value(value)
 
     def set_value(self, value: int) -> None:
-        """Set the value; fractions are cut off."""
+        """Set the ``value``; fractions are cut off."""
         self._value = int(value)
         if RECORDER.active:
             RECORDER.sample(self._category, self.name, self._value)
 
     def increment(self, delta: int = 1) -> None:
-        """Add to the value."""
+        """Add ``delta`` to the value."""
         self.set_value(self._value + int(delta))
 
     def decrement(self, delta: int = 1) -> None:
-        """Subtract from the value."""
+        """Subtract ``delta`` from the value."""
         self.set_value(self._value - int(delta))
 
     def __iadd__(self, delta: int) -> Counter:
@@ -177,7 +177,14 @@ class Marker:
         self.domain = _domain("Marker", domain)
 
     def mark(self, scope: str = "process") -> None:
-        """Mark this instant, for ``global``, ``process``, ``thread``, ``task`` or ``marker``."""
+        """Mark this instant.
+
+        Parameters
+        ----------
+        scope:
+            For what it counts, and how a viewer draws it: ``global``, ``process``, ``thread``, ``task`` or
+            ``marker``; others are an AttributeValueError.
+        """
         if scope not in _SCOPES:
             names = ", ".join(map(repr, sorted(_SCOPES)))
             raise AttributeValueError(f"Invalid Input: '{scope}', valid values are: {{{names}}}")
@@ -186,7 +193,13 @@ class Marker:
 
 
 class Scope(_Duration):
-    """``with mx.profiler.scope("name:"):`` is a span around what runs in the block; MXNet names memory by it."""
+    """``with mx.profiler.scope("name:"):`` is a span around what runs in the block; MXNet names memory by it.
+
+    Parameters
+    ----------
+    name:
+        The name of the span; a colon is added at its end.
+    """
 
     def __init__(self, name: str = "<unk>:") -> None:
         name = _text("scope", name)

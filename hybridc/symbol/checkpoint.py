@@ -27,7 +27,21 @@ def save_checkpoint(
     aux_params: Mapping[str, NDArray],
     remove_amp_cast: bool = True,
 ) -> None:
-    """Save a symbol, if it is not None, and its arrays: ``prefix-symbol.json`` and ``prefix-0003.params``."""
+    """Save a symbol, if it is not None, and its arrays: ``prefix-symbol.json`` and ``prefix-0003.params``.
+
+    Parameters
+    ----------
+    prefix:
+        With what the names of both files begin; it may have a folder, which must exist.
+    epoch:
+        The number in the name of the file of arrays, at least four digits.
+    symbol:
+        The symbol, or None for only the arrays.
+    arg_params, aux_params:
+        The arguments, and the auxiliary states, by name.
+    remove_amp_cast:
+        Whether the casts that mixed precision inserted are left out of the file of the symbol.
+    """
     if symbol is not None:
         symbol.save(f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
     file = parameters_file(prefix, epoch)
@@ -61,5 +75,13 @@ def load_arrays(file: str) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
 
 
 def load_checkpoint(prefix: str, epoch: int) -> tuple[Any, dict[str, NDArray], dict[str, NDArray]]:
-    """The symbol, the arguments and the auxiliary states that :func:`save_checkpoint` or MXNet saved."""
+    """The symbol, the arguments and the auxiliary states that :func:`save_checkpoint` or MXNet saved.
+
+    Parameters
+    ----------
+    prefix:
+        With what the names of both files begin.
+    epoch:
+        The number in the name of the file of arrays.
+    """
     return load(f"{prefix}-symbol.json"), *load_params(prefix, epoch)

@@ -86,7 +86,13 @@ class AsList:
 
 
 def default_batchify_fn(data: Sequence[Any]) -> Any:
-    """Stack samples; of samples that are tuples, a list of the batches of their elements."""
+    """Stack samples; of samples that are tuples, a list of the batches of their elements.
+
+    Parameters
+    ----------
+    data:
+        A list of samples of equal shapes: arrays, numbers, or tuples of them.
+    """
     if isinstance(data[0], tuple):
         return [default_batchify_fn(elements) for elements in zip(*data)]
     return Stack()(data)

@@ -29,11 +29,25 @@ class Dataset:
         return (self[i] for i in range(len(self)))
 
     def filter(self, fn: Callable[[Any], Any]) -> Dataset:
-        """The items for which ``fn(item)`` is true; every item is looked at once, now."""
+        """The items for which ``fn(item)`` is true; every item is looked at once, now.
+
+        Parameters
+        ----------
+        fn:
+            A function of an item.
+        """
         return _SampledDataset(self, [i for i, item in enumerate(self) if fn(item)])
 
     def shard(self, num_shards: int, index: int) -> Dataset:
-        """The part ``index`` of ``num_shards`` parts of adjacent items; the first ones may have one more."""
+        """The part ``index`` of ``num_shards`` parts of adjacent items; the first ones may have one more.
+
+        Parameters
+        ----------
+        num_shards:
+            How many parts there are.
+        index:
+            Which part this is, from 0; another is a ValueError.
+        """
         if not 0 <= index < num_shards:
             raise ValueError(f"shard: index must be from 0 to num_shards - 1, got {index} of {num_shards}")
         size, rest = divmod(len(self), num_shards)
@@ -46,18 +60,34 @@ class Dataset:
         return self.sample(SequentialSampler(available if count is None else min(count, available)))
 
     def sample(self, sampler: Sampler) -> Dataset:
-        """The items a sampler gives, in its order."""
+        """The items that a ``sampler`` gives, in its order; a TypeError unless it is a :class:`Sampler`."""
         if not isinstance(sampler, Sampler):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"Invalid sampler type: {type(sampler).__name__}. Expected gluon.data.Sampler instead.")
         return _SampledDataset(self, list(sampler))
 
     def transform(self, fn: Callable[..., Any], lazy: bool = True) -> Dataset:
-        """``fn(item)`` at each access, ``fn(*item)`` for items that are tuples; not ``lazy``: once, now."""
+        """A data set of what a function gives for the items.
+
+        Parameters
+        ----------
+        fn:
+            A function: ``fn(item)``, or ``fn(*item)`` for items that are tuples.
+        lazy:
+            Whether it is called at each access of an item; else once for all items, now.
+        """
         mapped = _LazyTransformDataset(self, fn)
         return mapped if lazy else SimpleDataset(list(mapped))
 
     def transform_first(self, fn: Callable[[Any], Any], lazy: bool = True) -> Dataset:
-        """As :meth:`transform`, but only of the first element of each item: the data, not the label."""
+        """As :meth:`transform`, but only of the first element of each item: the data, not the label.
+
+        Parameters
+        ----------
+        fn:
+            A function of the first element.
+        lazy:
+            As for :meth:`transform`.
+        """
         return self.transform(_TransformFirstClosure(fn), lazy)
 
 
@@ -105,9 +135,9 @@ class ArrayDataset(Dataset):
         return self._length
 
     def batch(self, indices: Sequence[int]) -> Any:
-        """The batch that the default ``batchify_fn`` makes of these items, or None if some data is not an array.
+        """The batch that the default ``batchify_fn`` makes of the items ``indices``.
 
-        Rows are gathered at once instead of one by one.
+        It is None if some data is not an array. Rows are gathered at once instead of one by one.
         """
         arrays: list[Any] = [constant_values(a, "a batch") if isinstance(a, NDArray) else a for a in self._data]
         if not all(type(a) is np.ndarray and kind_of(a.dtype) in "fiub" for a in arrays):

@@ -115,7 +115,7 @@ class DistributedSampler(Sampler):
         return self._epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next iteration be that of an epoch; of the present one, it goes on where a checkpoint was."""
+        """Let the next iteration be that of ``epoch``; of the present one, it goes on where a checkpoint was."""
         if epoch != self._epoch or not self._resumes:
             self._epoch, self._position = epoch, 0
         self._resumes = True
@@ -134,7 +134,7 @@ class DistributedSampler(Sampler):
             yield mine[number]
 
     def order(self, epoch: int) -> list[int]:
-        """The indices of this rank in an epoch."""
+        """The indices of this rank in an ``epoch``."""
         if self._shuffle:
             every = random.generator(np.array([self._seed & (2**64 - 1), epoch], np.uint64)).permutation(self._length)
         else:

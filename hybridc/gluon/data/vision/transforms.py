@@ -32,7 +32,7 @@ class _Transform(Block):
         return in_class_of(x, NDArray(self.apply_to(constant_values(x, type(self).__name__))))
 
     def apply_to(self, x: Array) -> Array:
-        """The transform of a NumPy array; must not write to it."""
+        """The transform of ``x``, a NumPy array, to which it must not write."""
         return x
 
 

@@ -23,13 +23,29 @@ Path = str | os.PathLike[str] | Any  # or a ModelProto
 
 
 def model_of_graph(graph: Any, version: int | None = None) -> Any:
-    """A ``ModelProto`` of a ``GraphProto``, of this version of the operator set, or the newest."""
+    """A ``ModelProto`` of a ``GraphProto``.
+
+    Parameters
+    ----------
+    graph:
+        The ``GraphProto``.
+    version:
+        That of the operator set; None is the newest that the package onnx knows.
+    """
     opsets = [helper.make_opsetid("", version or defs.onnx_opset_version())]
     return helper.make_model(graph, opset_imports=opsets)
 
 
 def import_to_gluon(model_file: Path, ctx: Any = None) -> OnnxBlock:
-    """The network in an ONNX file, on a device or several; its float initializers are parameters with gradients."""
+    """The network in an ONNX file; its float initializers are parameters with gradients.
+
+    Parameters
+    ----------
+    model_file:
+        The path of the file, its bytes, or a ``ModelProto``.
+    ctx:
+        The device of the parameters, or a list of devices; None is the current one.
+    """
     return OnnxBlock(read_model(model_file), ctx)
 
 
@@ -38,6 +54,11 @@ def import_model(model_file: Path) -> tuple[Any, dict[str, NDArray], dict[str, N
 
     The symbol is for the sizes that the file declares; an open first size is 1, with a warning. A file with other open
     sizes raises OnnxUnsupportedError: :func:`import_to_gluon` takes it.
+
+    Parameters
+    ----------
+    model_file:
+        The path of the file, its bytes, or a ``ModelProto``.
     """
     # COMPAT(mxnet): there the symbol is for all sizes, and so are few operators.
     block = OnnxBlock(read_model(model_file))
@@ -68,6 +89,11 @@ def get_model_metadata(model_file: Path) -> dict[str, list[tuple[Any, ...]]]:
     """What an ONNX file declares: names, shapes and dtypes of its inputs, and names and shapes of its outputs.
 
     Under ``input_tensor_data`` and ``output_tensor_data``; an open size is 0, and a dtype is ONNX's number of it.
+
+    Parameters
+    ----------
+    model_file:
+        The path of the file, its bytes, or a ``ModelProto``.
     """
     model = read_model(model_file)
     inputs = [(x.name, _shape(x), x.element) for x in model.free_inputs()]

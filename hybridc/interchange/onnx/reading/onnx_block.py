@@ -49,7 +49,15 @@ class OnnxBlock(HybridBlock):
     Float initializers are parameters with gradients; those that sizes follow from, and integers, are constants. Inputs
     from which sizes follow are part of a compiled graph: each new value is compiled. A node whose result has a size
     that follows from values, as NonZero, is no part of one: then what is before it and what is after it are compiled.
-    ``params`` are the parameters of a block of which this is a part.
+
+    Parameters
+    ----------
+    model:
+        The model, as it was read; :func:`load` makes blocks of files.
+    ctx:
+        The device of the parameters, or a list of devices; None is the current one.
+    params:
+        The parameters of a block of which this is a part; None makes them of the model's.
     """
 
     def __init__(self, model: OnnxModel, ctx: Any = None, params: ParameterDict | None = None) -> None:
@@ -120,7 +128,15 @@ class OnnxBlock(HybridBlock):
         return _as_legacy(results) if legacy else results
 
     def compile(self, *args: Any, dtype: Any = "float32", training: bool = False) -> None:
-        """As :meth:`HybridBlock.compile`; a shape is that of an array of ``mx.np``."""
+        """As :meth:`HybridBlock.compile`; a shape is that of an array of ``mx.np``.
+
+        Parameters
+        ----------
+        dtype:
+            The dtype of inputs that are given as shapes.
+        training:
+            Whether it is for calls under ``autograd.record()``, forward and backward.
+        """
         super().compile(*map(_array, samples(args, dtype, self._home())), training=training)
 
     def _ordered(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
@@ -136,7 +152,13 @@ class OnnxBlock(HybridBlock):
         return [*args, *(named.get(name) for name in names[len(args) :])]
 
     def hybridize(self, active: bool = True, *args: Any, **kwargs: Any) -> None:
-        """Compile this block at its next call, see :meth:`HybridBlock.hybridize`."""
+        """Compile this block at its next call, see :meth:`HybridBlock.hybridize`.
+
+        Parameters
+        ----------
+        active:
+            Whether to compile from now on.
+        """
         super().hybridize(active, *args, **kwargs)
         self._options, self._parts, self._bodies = (args, kwargs), [], {}
 

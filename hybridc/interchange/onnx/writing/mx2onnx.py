@@ -42,13 +42,38 @@ def export_model(
 ) -> str | os.PathLike[str]:
     """Write a symbol with its parameters as a model of ONNX; the name of the file.
 
-    ``sym`` and ``params`` are a symbol and a dict of arrays (or a list of two dicts: arguments, and auxiliary states),
-    or the names of their files. ``in_shapes`` and ``in_types`` are those of the other inputs, in order; one type is
-    that of all. With ``dynamic`` the sizes of inputs may vary: those that are None or a name in
-    ``dynamic_input_shapes``, or all that the network lets vary. ``input_shape`` and ``input_type`` are MXNet's old
-    names. ``opset`` is the version of ONNX's operators, from 13 on.
-
     Raises: MissingPackageError without the package onnx, OnnxExportError where ONNX cannot say what an operator does.
+
+    Parameters
+    ----------
+    sym:
+        A symbol, or the name of its file; then ``params`` is one, too.
+    params:
+        A dict of arrays by name, a list of two (arguments, and auxiliary states), or the name of their file.
+    in_shapes:
+        The shapes of the inputs that are no parameters, in their order.
+    in_types:
+        Their dtypes in the same order, or one that is that of all.
+    onnx_file_path:
+        The file to write.
+    verbose:
+        Whether the log tells how many nodes were written.
+    dynamic:
+        Whether the sizes of inputs may vary: those of ``dynamic_input_shapes``, or all that the network lets vary.
+    dynamic_input_shapes:
+        A shape for each input, in which a size that may vary is None or a name.
+    run_shape_inference:
+        Whether ONNX's shape inference adds the shapes of all values to the file.
+    input_type, input_shape:
+        MXNet's old names of ``in_types`` and ``in_shapes``.
+    opset:
+        The version of ONNX's operators, from 13 on.
+    own_domain:
+        Whether opaque operators of yours are written as nodes of a domain of their own, which another engine must
+        be taught; else they are an OnnxExportError.
+    external_data:
+        Whether parameters go into a file of their own beside it, whose name ends in ``.data``; None does so with
+        more than 2 GB.
     """
     shapes = in_shapes if input_shape is None else input_shape
     types = in_types if input_type is None else input_type
@@ -71,7 +96,13 @@ def export_model(
 
 
 def get_operator_support(opset_version: int | None = None) -> list[str]:
-    """MXNet's names of the operators that can be written, sorted."""
+    """MXNet's names of the operators that can be written, sorted.
+
+    Parameters
+    ----------
+    opset_version:
+        The version of ONNX's operators, from 13 on; None is the default.
+    """
     ModelOptions(OPSET if opset_version is None else opset_version)
     return sorted(cls.nnvm_name() for cls in operator_registry.operators().values() if can_write(cls))
 
@@ -85,7 +116,27 @@ def export_block(
     own_domain: bool,
     external_data: bool | None,
 ) -> None:
-    """What ``export_onnx`` of a block does."""
+    """What ``export_onnx`` of a block does.
+
+    Parameters
+    ----------
+    block:
+        The block; it is traced with ``args``.
+    path:
+        The file to write.
+    args:
+        Arrays as in a call, or shapes.
+    opset:
+        The version of ONNX's operators, from 13 on; None is the default.
+    dynamic_axes:
+        The axes that may vary: for each input's name, axes, or a dict of their names.
+    own_domain:
+        Whether opaque operators of yours are written as nodes of a domain of their own, which another engine must
+        be taught; else they are an OnnxExportError.
+    external_data:
+        Whether parameters go into a file of their own beside it, whose name ends in ``.data``; None does so with
+        more than 2 GB.
+    """
     options = ModelOptions(OPSET if opset is None else opset, own_domain, {}, external_data)
     _export_block(block, path, args, dynamic_axes, options)
 
