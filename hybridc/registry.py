@@ -72,7 +72,16 @@ def get_register_func(base_class: type[T], nickname: str) -> Register:
         registry[key] = klass
         return klass
 
-    register.__doc__ = f"Register a {nickname} class under its lower-case name or the name given."
+    register.__doc__ = f"""Make a {nickname} class known to ``create``, and return it: it is a decorator, too.
+
+    Parameters
+    ----------
+    klass:
+        The class, a subclass of :class:`{base_class.__name__}`, else a CheckError. It replaces another of the same name,
+        with a warning.
+    name:
+        Its name in any case; None: that of the class.
+    """
     return register
 
 
@@ -88,7 +97,13 @@ def get_alias_func(base_class: type[T], nickname: str) -> Alias:
 
         return decorate
 
-    alias.__doc__ = f"Register a {nickname} class under further names."
+    alias.__doc__ = f"""Make a {nickname} class known to ``create`` under further names: a decorator.
+
+    Parameters
+    ----------
+    *aliases:
+        The names, in any case.
+    """
     return alias
 
 
@@ -121,5 +136,14 @@ def get_create_func(base_class: type[T], nickname: str) -> Callable[..., T]:
             raise CheckError(f"unknown {nickname} {spec!r}; known are {', '.join(sorted(registry))}")
         return registry[key](*rest, **kwargs)
 
-    create.__doc__ = f"Make a {nickname} from a name, a JSON text, a dict, or an object (returned as it is)."
+    create.__doc__ = f"""Make a {nickname} from a name, a JSON text, a dict, or an object (returned as it is).
+
+    Parameters
+    ----------
+    *args:
+        First a registered name in any case, with the arguments of its class after it; or, alone, the text of ``dumps``,
+        a dict ``{{"{nickname}": name, argument: value, …}}``, or a {nickname}. Other names are a CheckError.
+    **kwargs:
+        Arguments of the class, by name.
+    """
     return create

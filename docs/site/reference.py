@@ -192,17 +192,26 @@ def entry(path: str, value: Any, inside: bool = True) -> Entry:
 
 
 def members(cls: type) -> Iterator[Entry]:
-    """The methods and properties that a class defines itself; a forward is what the class is."""
+    """The methods and properties that a class defines itself; a forward is what the class is.
+
+    An override has the descriptions of the methods that it overrides. One without a docstring is what a public base
+    says of it: it stands there alone.
+    """
     for name, value in vars(cls).items():
         if (name.startswith("_") and name not in _SPECIAL) or (name in _FORWARDS and cls.__name__ not in _BASES):
+            continue
+        overridden = [base for base in cls.__mro__[1:-1] if getattr(vars(base).get(name), "__doc__", None)]
+        if not value.__doc__ and overridden and not overridden[0].__name__.startswith("_"):
             continue
         if isinstance(value, property):
             yield Entry(name, f".{name}", parsed(value.__doc__)[0])
         elif isinstance(value, staticmethod | classmethod) or inspect.isfunction(value):
             inner = value.__func__ if isinstance(value, staticmethod | classmethod) else value
             parameters = signature_of(inner)
-            text, said = parsed(inner.__doc__)
-            yield Entry(name, call_of(f".{name}", parameters), text, described(text, said, parameters))
+            text, said = parsed(inner.__doc__ or next((vars(base)[name].__doc__ for base in overridden), None))
+            inherited = [p for base in reversed(overridden) for p in parsed(vars(base)[name].__doc__)[1]]
+            found = described(text, [*inherited, *said], parameters)
+            yield Entry(name, call_of(f".{name}", parameters), text, found)
 
 
 def operator_entry(name: str, cls: Any) -> Entry:

@@ -15,7 +15,23 @@ from hybridc.metric.eval_metric import Array, EvalMetric, Names, alias, check_la
 @register
 @alias("acc")
 class Accuracy(EvalMetric):
-    """The share of predictions that equal their label; class scores count by their largest along ``axis``."""
+    """The share of predictions that equal their label.
+
+    Predictions of the labels' shape are classes. Those of another shape are scores of the classes, of which the largest
+    along ``axis`` counts.
+
+    Parameters
+    ----------
+    axis:
+        The axis of the classes in scores.
+
+    Examples
+    --------
+    >>> metric = mx.metric.Accuracy()
+    >>> metric.update(mx.nd.array([0, 1, 1, 1]), mx.nd.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.3, 0.7]]))
+    >>> metric.get()
+    ('accuracy', 0.75)
+    """
 
     def __init__(
         self,
@@ -39,7 +55,24 @@ class Accuracy(EvalMetric):
 @register
 @alias("top_k_accuracy", "top_k_acc")
 class TopKAccuracy(EvalMetric):
-    """The share of labels that are among the ``top_k`` classes of the largest scores."""
+    """The share of labels that are among the ``top_k`` classes of the largest scores.
+
+    Labels are of shape (samples,), predictions are scores of shape (samples, classes).
+
+    Parameters
+    ----------
+    top_k:
+        How many classes may be right, at least 2: 1 is a CheckError, since it is :class:`Accuracy`.
+    name:
+        The name of the metric, to which ``_`` and ``top_k`` are added.
+
+    Examples
+    --------
+    >>> metric = mx.metric.TopKAccuracy(top_k=2)
+    >>> metric.update(mx.nd.array([0, 2]), mx.nd.array([[0.3, 0.5, 0.2], [0.3, 0.6, 0.1]]))
+    >>> metric.get()
+    ('top_k_accuracy_2', 0.5)
+    """
 
     def __init__(
         self,
@@ -119,7 +152,13 @@ class _Confusion:
 
 
 class _Binary(EvalMetric):
-    """A score of binary classification: averaged over batches ('macro') or of all samples ('micro')."""
+    """A score of binary classification: averaged over batches ('macro') or of all samples ('micro').
+
+    Parameters
+    ----------
+    average:
+        "macro": the mean of the scores of the batches; "micro": the score of all samples together.
+    """
 
     def __init__(self, name: str, output_names: Names, label_names: Names, average: str) -> None:
         if average not in ("macro", "micro"):
@@ -128,7 +167,13 @@ class _Binary(EvalMetric):
         super().__init__(name, output_names, label_names, average=average, has_global_stats=True)
 
     def score(self, counts: _Confusion) -> float:
-        """The metric of these counts."""
+        """The metric of counts.
+
+        Parameters
+        ----------
+        counts:
+            The numbers ``true_positives``, ``false_positives``, ``true_negatives`` and ``false_negatives``.
+        """
         return counts.f1()
 
     def update(self, labels: Any, preds: Any) -> None:
@@ -170,7 +215,19 @@ class _Binary(EvalMetric):
 
 @register
 class F1(_Binary):
-    """``2 * precision * recall / (precision + recall)`` of a binary classification."""
+    """``2 * precision * recall / (precision + recall)`` of a binary classification; 0 without positives.
+
+    Precision is the share of right ones among the samples that are found positive (class 1), recall the share of
+    those found among the samples that are positive. Labels are 0 or 1, of shape (samples,); predictions are scores of
+    shape (samples, 2). Labels of more than two values are a ValueError.
+
+    Examples
+    --------
+    >>> metric = mx.metric.F1()  # 1 of 1 found is right, and 1 of 2 positives is found
+    >>> metric.update(mx.nd.array([0, 1, 1]), mx.nd.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]]))
+    >>> metric.get()
+    ('f1', 0.6666666666666666)
+    """
 
     def __init__(
         self,
@@ -184,7 +241,19 @@ class F1(_Binary):
 
 @register
 class MCC(_Binary):
-    """Matthews' correlation coefficient of a binary classification, from -1 to 1."""
+    """Matthews' correlation coefficient of a binary classification, from -1 to 1; 1 if all predictions are right.
+
+    ``(tp * tn - fp * fn) / sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))``, of the numbers of true and false
+    positives and negatives; factors of 0 are left out. Labels are 0 or 1, of shape (samples,); predictions are scores
+    of shape (samples, 2). Labels of more than two values are a ValueError.
+
+    Examples
+    --------
+    >>> metric = mx.metric.MCC()  # tp = 1, tn = 1, fp = 0, fn = 1: 1 / sqrt(1 * 2 * 1 * 2)
+    >>> metric.update(mx.nd.array([0, 1, 1]), mx.nd.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]]))
+    >>> metric.get()
+    ('mcc', 0.5)
+    """
 
     def __init__(
         self,
@@ -203,7 +272,20 @@ class MCC(_Binary):
 class Perplexity(EvalMetric):
     """``exp`` of the mean of ``-log(max(p, 1e-10))``, ``p`` the probability given to each label.
 
-    Labels equal to ``ignore_label`` do not count.
+    Parameters
+    ----------
+    ignore_label:
+        The label that does not count, as that of padding; None: all count.
+    axis:
+        The axis of the classes in predictions, which are probabilities. The other axes have as many elements as there
+        are labels, in the same order; else a CheckError.
+
+    Examples
+    --------
+    >>> metric = mx.metric.Perplexity(ignore_label=None)  # sqrt(1 / 0.5 * 1 / 0.125)
+    >>> metric.update(mx.nd.array([0, 1]), mx.nd.array([[0.5, 0.5], [0.875, 0.125]]))
+    >>> round(metric.get()[1], 6)
+    4.0
     """
 
     def __init__(
@@ -235,7 +317,13 @@ class Perplexity(EvalMetric):
 
 
 class _LogLikelihood(EvalMetric):
-    """The mean of ``-log(p + eps)``, ``p`` the probability given to each label."""
+    """The mean of ``-log(p + eps)``, ``p`` the probability given to each label.
+
+    Parameters
+    ----------
+    eps:
+        What is added to probabilities, so that a 0 has a logarithm.
+    """
 
     def __init__(self, eps: float, name: str, output_names: Names, label_names: Names) -> None:
         super().__init__(name, output_names, label_names, eps=eps)
@@ -252,7 +340,17 @@ class _LogLikelihood(EvalMetric):
 @register
 @alias("ce")
 class CrossEntropy(_LogLikelihood):
-    """The mean of ``-log(p + eps)``, ``p`` the probability given to each label."""
+    """The mean of ``-log(p + eps)``, ``p`` the probability given to each label.
+
+    Labels are of shape (samples,), predictions are probabilities of shape (samples, classes).
+
+    Examples
+    --------
+    >>> metric = mx.metric.CrossEntropy()
+    >>> metric.update(mx.nd.array([0, 1]), mx.nd.array([[0.5, 0.5], [0.875, 0.125]]))
+    >>> round(metric.get()[1], 4)  # (log(2) + log(8)) / 2 = 2 * log(2)
+    1.3863
+    """
 
     def __init__(
         self,
@@ -267,7 +365,15 @@ class CrossEntropy(_LogLikelihood):
 @register
 @alias("nll_loss")
 class NegativeLogLikelihood(_LogLikelihood):
-    """The same as :class:`CrossEntropy` under another name."""
+    """The same as :class:`CrossEntropy` under another name.
+
+    Examples
+    --------
+    >>> metric = mx.metric.NegativeLogLikelihood()
+    >>> metric.update(mx.nd.array([0]), mx.nd.array([[0.5, 0.5]]))
+    >>> round(metric.get()[1], 4)  # log(2)
+    0.6931
+    """
 
     def __init__(
         self,
@@ -281,7 +387,23 @@ class NegativeLogLikelihood(_LogLikelihood):
 
 @register
 class PCC(EvalMetric):
-    """Matthews' correlation for any number of classes, from the confusion table of all batches."""
+    """Matthews' correlation for any number of classes, from the confusion table of all batches; 1 if all are right.
+
+    Of two classes it is :class:`MCC` with ``average="micro"``, but NaN where only one class was seen or found.
+    Labels are of shape (samples,), predictions classes of that shape, or scores of shape (samples, classes).
+
+    Parameters
+    ----------
+    has_global_stats:
+        Whether :meth:`get_global` has a result of its own; else it is :meth:`get`.
+
+    Examples
+    --------
+    >>> metric = mx.metric.PCC()
+    >>> metric.update(mx.nd.array([0, 1, 1]), mx.nd.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]]))
+    >>> metric.get()
+    ('pcc', 0.5)
+    """
 
     def __init__(
         self,

@@ -21,9 +21,26 @@ Names = Sequence[str] | None
 
 
 def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool = False) -> tuple[Any, Any]:
-    """Raise unless labels and predictions are equally many, or with ``shape`` of equal shapes.
+    """Raise a ValueError unless labels and predictions are equally many, or with ``shape`` of equal shapes.
 
-    With ``wrap`` a single array becomes a list of one.
+    It returns both; with ``wrap`` a single array becomes a list of one.
+
+    Parameters
+    ----------
+    labels:
+        An array, or a list of arrays.
+    preds:
+        An array, or a list of arrays.
+    wrap:
+        Whether a single array is returned as a list of one.
+    shape:
+        Whether the shapes of two arrays are compared, rather than their lengths.
+
+    Examples
+    --------
+    >>> mx.metric.check_label_shapes(mx.nd.zeros(3), mx.nd.zeros((2, 5)))
+    Traceback (most recent call last):
+    ValueError: Shape of labels 3 does not match shape of predictions 2
     """
     got, other = (labels.shape, preds.shape) if shape else (len(labels), len(preds))
     if got != other:
@@ -41,19 +58,35 @@ def values(x: Any) -> Array:
 
 
 class EvalMetric:
-    """A metric: the sum ``sum_metric`` over ``num_inst`` items, since the last reset.
+    """The base of metrics. The result is ``sum_metric / num_inst``, which add up over batches until a reset.
 
-    A second pair, ``global_…``, runs on when :meth:`reset_local` starts the first over; a metric that updates it says
-    ``has_global_stats=True``, and one that defines :meth:`measure` has it. Of others the first pair serves for both.
+    A metric of your own defines :meth:`measure`, the sum and the count of one pair of arrays. Or it defines
+    :meth:`update`, and adds to the two attributes itself.
+
+    There are two results: that of :meth:`get`, which :meth:`reset_local` starts over, and that of :meth:`get_global`,
+    from ``global_sum_metric`` and ``global_num_inst``, which only :meth:`reset` does. A metric that defines
+    :meth:`measure` has both. One that defines :meth:`update` has both if it calls :meth:`add_up` and passes
+    ``has_global_stats=True`` to this class; else :meth:`get_global` is :meth:`get`.
 
     Parameters
     ----------
     name:
         The name that :meth:`get` gives with the value.
     output_names:
-        The outputs that :meth:`update_dict` uses, by name; None for all.
+        The names of the outputs that :meth:`update_dict` uses; None for all.
     label_names:
-        The labels that :meth:`update_dict` uses, by name; None for all.
+        The names of the labels that :meth:`update_dict` uses; None for all.
+
+    Examples
+    --------
+    >>> class Largest(mx.metric.EvalMetric):  # the mean of the largest error of each batch
+    ...     def measure(self, label, pred):
+    ...         return abs(label - pred).max(), 1
+    >>> metric = Largest("largest")
+    >>> metric.update(mx.nd.array([1, 2, 3]), mx.nd.array([1, 4, 3]))
+    >>> metric.update(mx.nd.array([1, 2, 3]), mx.nd.array([2, 2, 3]))
+    >>> metric.get()
+    ('largest', 1.5)
     """
 
     def __init__(self, name: str, output_names: Names = None, label_names: Names = None, **kwargs: Any) -> None:
@@ -70,19 +103,43 @@ class EvalMetric:
         self.reset()
 
     def update(self, labels: Any, preds: Any) -> None:
-        """Take in one batch: lists of arrays, or single arrays. Here: each pair by :meth:`measure`."""
+        """Take in one batch. Here: each pair of arrays by :meth:`measure`.
+
+        Parameters
+        ----------
+        labels:
+            The labels: an array, or a list of arrays, one for each output of the network.
+        preds:
+            The outputs of the network: an array, or as many arrays as there are of labels; else a ValueError.
+        """
         labels, preds = check_label_shapes(labels, preds, True)
         for label, pred in zip(labels, preds):
             self.add_up(*self.measure(values(label), values(pred)))
 
     def measure(self, label: Array, pred: Array) -> tuple[Any, Any]:
-        """The sum and the count of one pair of arrays: what most subclasses define."""
+        """The sum and the count of one pair of arrays: what most subclasses define.
+
+        Parameters
+        ----------
+        label:
+            The labels, a NumPy array that must not be written to; those of bfloat16 are float32 here.
+        pred:
+            The outputs of the network, a NumPy array as well.
+        """
         raise NotOverriddenError(
             f"{type(self).__name__} defines neither update(labels, preds) nor measure(label, pred)"
         )
 
     def add_up(self, total: Any, count: Any) -> None:
-        """Add to both running results, in double precision: a sum with NumPy's float32 is of that."""
+        """Add to the sums and counts of both results.
+
+        Parameters
+        ----------
+        total:
+            What is added to the sums; a NumPy number becomes a Python number, so that sums are of double precision.
+        count:
+            What is added to the counts.
+        """
         total = total.item() if isinstance(total, numpy.generic) else total  # pyright: ignore[reportUnknownVariableType]
         self.sum_metric += total
         self.num_inst += count
@@ -90,13 +147,22 @@ class EvalMetric:
         self.global_num_inst += count
 
     def update_dict(self, label: Mapping[str, Any], pred: Mapping[str, Any]) -> None:
-        """Take in one batch given as arrays by name."""
+        """Take in one batch given as arrays by name.
+
+        Parameters
+        ----------
+        label:
+            A dict of labels by name; ``label_names`` of them are used, all without.
+        pred:
+            A dict of outputs by name; ``output_names`` of them are used, all without. A name that is missing is a
+            KeyError.
+        """
         preds = [pred[name] for name in self.output_names or pred]
         labels = [label[name] for name in self.label_names or label]
         self.update(labels, preds)
 
     def reset(self) -> None:
-        """Start over."""
+        """Start both results over."""
         self.reset_local()
         self.global_num_inst = 0
         self.global_sum_metric = 0.0
@@ -117,7 +183,15 @@ class EvalMetric:
         return self.name, self.result(self.global_sum_metric, self.global_num_inst)
 
     def result(self, total: Any, count: Any) -> float:
-        """The metric from a sum and a count: their mean."""
+        """The metric from a sum and a count: here their quotient, NaN without data.
+
+        Parameters
+        ----------
+        total:
+            The sum of what was measured.
+        count:
+            The number of items in it; 0 if there was no data.
+        """
         return float(total / count) if count else math.nan
 
     # --- over ranks ----------------------------------------------------------------------------------------
@@ -132,7 +206,13 @@ class EvalMetric:
         return result
 
     def combine(self, ranks: Communicator) -> None:
-        """Merge, in place, with the metrics of all ranks of a communicator; each of them calls this."""
+        """Merge, in place, with the metrics of all ranks; each of them calls this.
+
+        Parameters
+        ----------
+        ranks:
+            The communicator of these ranks.
+        """
         own_results = type(self).get is not EvalMetric.get or type(self).get_global is not EvalMetric.get_global
         if own_results and type(self).counters is EvalMetric.counters:
             raise NotOverriddenError(
@@ -146,7 +226,15 @@ class EvalMetric:
         return self.sum_metric, self.num_inst, self.global_sum_metric, self.global_num_inst
 
     def take(self, counters: Sequence[Any]) -> None:
-        """Become the metric of all ranks, whose :meth:`counters` are given; nothing of what there was is changed."""
+        """Become the metric of all ranks, in place of that of this rank.
+
+        It binds new objects to its attributes: the metric of which this one is a copy still has the old ones.
+
+        Parameters
+        ----------
+        counters:
+            What :meth:`counters` gave on each rank.
+        """
         sums = [sum(column[1:], column[0]) for column in zip(*counters, strict=True)]
         self.sum_metric, self.num_inst, self.global_sum_metric, self.global_num_inst = sums
 
@@ -182,7 +270,26 @@ _create = get_create_func(EvalMetric, "metric")
 
 
 def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
-    """A metric from its name, a function ``f(label, pred)`` of NumPy arrays, a list, or a config."""
+    """Make a metric.
+
+    Parameters
+    ----------
+    metric:
+        A registered name in any case ("acc", "f1", "mse"), a metric's class, a function ``f(label, pred)`` of NumPy
+        arrays, the dict of :meth:`EvalMetric.get_config`, or a metric, which is returned as it is. A list of these
+        gives a :class:`CompositeEvalMetric`. Other names are a CheckError.
+    *args:
+        Arguments of the metric; those of each metric of a list.
+    **kwargs:
+        The same, by name.
+
+    Examples
+    --------
+    >>> mx.metric.create("top_k_accuracy", top_k=3).name
+    'top_k_accuracy_3'
+    >>> mx.metric.create(["acc", "ce"]).get()
+    (['accuracy', 'cross-entropy'], [nan, nan])
+    """
     # COMPAT(mxnet): a metric's class is taken too; there it counts as a function.
     if isinstance(metric, type) and issubclass(cast("type[Any]", metric), EvalMetric):
         return cast("type[Any]", metric)(*args, **kwargs)
@@ -199,7 +306,20 @@ def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
 @register
 @alias("composite")
 class CompositeEvalMetric(EvalMetric):
-    """Several metrics of the same data."""
+    """Several metrics of the same data: :meth:`get` gives two lists, of their names and of their results.
+
+    Parameters
+    ----------
+    metrics:
+        What there is at first: metrics, or what :func:`create` makes one of.
+
+    Examples
+    --------
+    >>> metric = mx.metric.CompositeEvalMetric(["mae", "mse"])
+    >>> metric.update(mx.nd.array([1, 2]), mx.nd.array([1, 5]))
+    >>> metric.get()
+    (['mae', 'mse'], [1.5, 4.5])
+    """
 
     def __init__(
         self,
@@ -212,11 +332,23 @@ class CompositeEvalMetric(EvalMetric):
         super().__init__(name, output_names, label_names, has_global_stats=True)
 
     def add(self, metric: Any) -> None:
-        """Add a metric, given as :func:`create` takes it."""
+        """Add a metric.
+
+        Parameters
+        ----------
+        metric:
+            A metric, or what :func:`create` makes one of.
+        """
         self.metrics.append(create(metric))
 
     def get_metric(self, index: int) -> EvalMetric:
-        """The metric at this position."""
+        """One of the metrics.
+
+        Parameters
+        ----------
+        index:
+            Its position, from 0; a negative one counts from the end. Others are a ValueError.
+        """
         # COMPAT(mxnet): there a bad index gives a ValueError back instead of raising it.
         if not -len(self.metrics) <= index < len(self.metrics):
             raise ValueError(f"Metric index {index} is out of range 0 and {len(self.metrics)}")
@@ -226,6 +358,15 @@ class CompositeEvalMetric(EvalMetric):
     def update_dict(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, labels: Mapping[str, Any], preds: Mapping[str, Any]
     ) -> None:
+        """Give each metric a batch of arrays by name.
+
+        Parameters
+        ----------
+        labels:
+            A dict of labels by name; those of ``label_names`` are passed on, all without.
+        preds:
+            A dict of outputs by name; those of ``output_names`` are passed on, all without.
+        """
         if self.label_names is not None:
             labels = {k: v for k, v in labels.items() if k in self.label_names}
         if self.output_names is not None:
@@ -246,10 +387,12 @@ class CompositeEvalMetric(EvalMetric):
             metric.reset_local()
 
     def get(self) -> tuple[list[str], list[float]]:
+        """The names and the results so far, as two lists."""
         pairs = [pair for metric in self.metrics for pair in metric.get_name_value()]
         return [name for name, _ in pairs], [value for _, value in pairs]
 
     def get_global(self) -> tuple[list[str], list[float]]:
+        """The names and the results since :meth:`reset`, as two lists."""
         pairs = [pair for metric in self.metrics for pair in metric.get_global_name_value()]
         return [name for name, _ in pairs], [value for _, value in pairs]
 
@@ -267,12 +410,29 @@ class CompositeEvalMetric(EvalMetric):
 
 @register
 class Loss(EvalMetric):
-    """The mean of the outputs themselves, which are a loss; labels do not matter."""
+    """The mean of the outputs themselves, which are a loss; labels do not matter.
+
+    Examples
+    --------
+    >>> metric = mx.metric.Loss()
+    >>> metric.update(None, mx.nd.array([1, 2, 6]))
+    >>> metric.get()
+    ('loss', 3.0)
+    """
 
     def __init__(self, name: str = "loss", output_names: Names = None, label_names: Names = None) -> None:
         super().__init__(name, output_names, label_names, has_global_stats=True)
 
     def update(self, _: Any, preds: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Take in the losses of one batch.
+
+        Parameters
+        ----------
+        _:
+            Not used: where other metrics take labels.
+        preds:
+            Losses of any shape: an array, or a list of arrays.
+        """
         single = isinstance(preds, (NDArray, numpy.ndarray))
         for pred in cast("list[Any]", [preds] if single else preds):
             loss = values(pred)
@@ -281,7 +441,15 @@ class Loss(EvalMetric):
 
 @register
 class Torch(Loss):
-    """The same as :class:`Loss`, under MXNet's old name."""
+    """The same as :class:`Loss`, under MXNet's old name.
+
+    Examples
+    --------
+    >>> metric = mx.metric.Torch()
+    >>> metric.update(None, [mx.nd.array([1, 2, 6])])
+    >>> metric.get()
+    ('torch', 3.0)
+    """
 
     def __init__(self, name: str = "torch", output_names: Names = None, label_names: Names = None) -> None:
         super().__init__(name, output_names, label_names)
@@ -289,7 +457,15 @@ class Torch(Loss):
 
 @register
 class Caffe(Loss):
-    """The same as :class:`Loss`, under MXNet's old name."""
+    """The same as :class:`Loss`, under MXNet's old name.
+
+    Examples
+    --------
+    >>> metric = mx.metric.Caffe()
+    >>> metric.update(None, [mx.nd.array([1, 2, 6])])
+    >>> metric.get()
+    ('caffe', 3.0)
+    """
 
     def __init__(self, name: str = "caffe", output_names: Names = None, label_names: Names = None) -> None:
         super().__init__(name, output_names, label_names)
@@ -297,10 +473,26 @@ class Caffe(Loss):
 
 @register
 class CustomMetric(EvalMetric):
-    """The mean of ``feval(label, pred)`` over batches; both are NumPy arrays.
+    """The mean of ``feval(label, pred)`` over batches.
 
-    ``feval`` gives a number, or a sum and a count. With ``allow_extra_outputs`` there may be more predictions
-    than labels.
+    Parameters
+    ----------
+    feval:
+        A function of two NumPy arrays, the labels and the predictions of a batch, which it may write to. It gives a
+        number, or a sum and a count.
+    name:
+        The name of the metric; None: that of the function.
+    allow_extra_outputs:
+        Whether there may be more predictions than labels; the last ones are left out.
+
+    Examples
+    --------
+    >>> def largest(label, pred):
+    ...     return abs(label - pred).max()
+    >>> metric = mx.metric.CustomMetric(largest)
+    >>> metric.update(mx.nd.array([1, 2, 3]), mx.nd.array([1, 4, 3]))
+    >>> metric.get()
+    ('largest', 2.0)
     """
 
     def __init__(
@@ -340,5 +532,22 @@ def _copy(x: Any) -> Array:
 def np(
     numpy_feval: Callable[[Array, Array], Any], name: str | None = None, allow_extra_outputs: bool = False
 ) -> CustomMetric:
-    """A metric from a function of two NumPy arrays, ``f(label, pred)``."""
+    """A :class:`CustomMetric` from a function of two NumPy arrays.
+
+    Parameters
+    ----------
+    numpy_feval:
+        The function, ``f(label, pred)``; it gives a number, or a sum and a count.
+    name:
+        The name of the metric; None: that of the function.
+    allow_extra_outputs:
+        Whether there may be more predictions than labels; the last ones are left out.
+
+    Examples
+    --------
+    >>> metric = mx.metric.np(lambda label, pred: (label == pred.round()).mean(), "rounded")
+    >>> metric.update(mx.nd.array([1, 2]), mx.nd.array([1.2, 3.9]))
+    >>> metric.get()
+    ('rounded', 0.5)
+    """
     return CustomMetric(numpy_feval, name, allow_extra_outputs)

@@ -20,13 +20,27 @@ class _Regression(EvalMetric):
         return self.of_error(label - pred), 1
 
     def of_error(self, error: Array) -> Any:
-        """The metric of one batch: the mean absolute error."""
+        """The metric of one batch, as a number.
+
+        Parameters
+        ----------
+        error:
+            ``label - pred``, a NumPy array.
+        """
         return numpy.abs(error).mean()
 
 
 @register
 class MAE(_Regression):
-    """The mean of ``abs(label - pred)``."""
+    """The mean of ``abs(label - pred)`` of a batch, averaged over batches.
+
+    Examples
+    --------
+    >>> metric = mx.metric.MAE()
+    >>> metric.update(mx.nd.array([1, 2]), mx.nd.array([1, 5]))
+    >>> metric.get()
+    ('mae', 1.5)
+    """
 
     def __init__(self, name: str = "mae", output_names: Names = None, label_names: Names = None) -> None:
         super().__init__(name, output_names, label_names)
@@ -34,7 +48,15 @@ class MAE(_Regression):
 
 @register
 class MSE(_Regression):
-    """The mean of ``(label - pred) ** 2``."""
+    """The mean of ``(label - pred) ** 2`` of a batch, averaged over batches.
+
+    Examples
+    --------
+    >>> metric = mx.metric.MSE()
+    >>> metric.update(mx.nd.array([1, 2]), mx.nd.array([1, 5]))
+    >>> metric.get()
+    ('mse', 4.5)
+    """
 
     def __init__(self, name: str = "mse", output_names: Names = None, label_names: Names = None) -> None:
         super().__init__(name, output_names, label_names)
@@ -45,7 +67,15 @@ class MSE(_Regression):
 
 @register
 class RMSE(_Regression):
-    """``sqrt`` of the mean of ``(label - pred) ** 2``, averaged over batches."""
+    """``sqrt`` of the mean of ``(label - pred) ** 2`` of a batch, averaged over batches.
+
+    Examples
+    --------
+    >>> metric = mx.metric.RMSE()
+    >>> metric.update(mx.nd.array([1, 2]), mx.nd.array([4, 6]))  # sqrt((9 + 16) / 2)
+    >>> round(metric.get()[1], 6)
+    3.535534
+    """
 
     def __init__(self, name: str = "rmse", output_names: Names = None, label_names: Names = None) -> None:
         super().__init__(name, output_names, label_names)
@@ -57,7 +87,20 @@ class RMSE(_Regression):
 @register
 @alias("pearsonr")
 class PearsonCorrelation(EvalMetric):
-    """Pearson's correlation of labels and predictions: mean over batches ('macro') or of all ('micro')."""
+    """Pearson's correlation of labels and predictions, from -1 to 1; both are of one shape.
+
+    Parameters
+    ----------
+    average:
+        "macro": the mean of the correlations of the batches; "micro": the correlation of all pairs.
+
+    Examples
+    --------
+    >>> metric = mx.metric.PearsonCorrelation()
+    >>> metric.update(mx.nd.array([1, 2, 3]), mx.nd.array([5, 3, 1]))
+    >>> round(metric.get()[1], 6)
+    -1.0
+    """
 
     def __init__(
         self,

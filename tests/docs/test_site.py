@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 # Parameters of which nothing is said. It only falls: whoever adds a parameter describes it.
-UNDESCRIBED = 1268
+UNDESCRIBED = 1112
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +77,40 @@ def test_docstrings_become_markdown(reference):
         ("b", "", "two of them"),
         ("c", "int", "others"),
     ]
+
+
+def test_overrides_inherit_descriptions(reference):
+    class Base:
+        def run(self, x, y):
+            """What the base says.
+
+            Parameters
+            ----------
+            x:
+                the first
+            y:
+                the second
+            """
+
+        def stop(self):
+            """Stop."""
+
+    class Derived(Base):
+        def run(self, x, y):
+            """What the derived class says.
+
+            Parameters
+            ----------
+            y:
+                another
+            """
+
+        def stop(self):
+            pass
+
+    [run] = reference.members(Derived)  # stop stands at the base alone
+    assert run.text == "What the derived class says."
+    assert [(p.name, p.text) for p in run.parameters] == [("x", "the first"), ("y", "another")]
+
+    Base.__name__ = "_Base"  # one that no page has
+    assert [m.text for m in reference.members(Derived)] == ["What the derived class says.", "Stop."]
