@@ -408,7 +408,7 @@ class CastAug(Augmenter):
     Parameters
     ----------
     typ:
-        The name of the dtype; values are cast as by ``astype``.
+        The name of the dtype; values are cast as NumPy casts them.
     """
 
     def __init__(self, typ: str = "float32") -> None:

@@ -402,7 +402,7 @@ class NDArrayIter(DataIter):
         drops them, ``"roll_over"`` keeps them for the beginning of the next epoch.
     data_name, label_name:
         The name of the data, and that of the labels, where they are one array; of a list the arrays are
-        ``_0_data``, ``_1_data``, …, and a dict has its own names.
+        "_0_data", "_1_data", …, and a dict has its own names.
     layout:
         Where the samples are: at the N.
     """

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 # Parameters of which nothing is said. It only falls: whoever adds a parameter describes it.
-UNDESCRIBED = 1112
+UNDESCRIBED = 767
 
 
 @pytest.fixture(scope="module")
