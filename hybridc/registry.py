@@ -77,7 +77,7 @@ def get_register_func(base_class: type[T], nickname: str) -> Register:
     Parameters
     ----------
     klass:
-        The class, a subclass of :class:`{base_class.__name__}`, else a CheckError. It replaces another of the same name,
+        The class, a subclass of ``{base_class.__name__}``, else a CheckError. It replaces another of the same name,
         with a warning.
     name:
         Its name in any case; None: that of the class.

@@ -1,4 +1,9 @@
-"""Optimizers: ``mx.optimizer``."""
+"""Optimizers: ``mx.optimizer``. They update weights from gradients; a Trainer makes and calls them, by their names.
+
+In the formulas ``w`` is the weight, ``grad`` its gradient as ``backward`` wrote it, ``lr`` the learning rate, and ``t``
+the number of this update of the weight, from 1. ``clip(x)`` is ``x`` with its elements limited to
+``[-clip_gradient, clip_gradient]``. The states of a weight, as ``mom``, ``m``, ``v`` and ``n``, are 0 at first.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,15 @@ from hybridc.optimizer.optimizer_options import OptimizerOptions, RateOptions
 
 
 class AdamFamily(Optimizer):
-    """Base of the Adam family: two states, their decay rates, and the count of updates."""
+    """Base of the Adam family: two states, their decay rates, and the count of updates.
+
+    Parameters
+    ----------
+    beta1:
+        The share of the mean of gradients that an update keeps, from 0 to 1.
+    beta2:
+        The share of the mean of squared gradients that an update keeps, from 0 to 1.
+    """
 
     def __init__(
         self, learning_rate: float | None, beta1: float, beta2: float, **kwargs: Unpack[OptimizerOptions]
@@ -47,6 +55,19 @@ class Adam(AdamFamily):
 
     ``g = clip(rescale_grad * grad + wd * w)`` and ``lr_t = lr * sqrt(1 - beta2**t) / (1 - beta1**t)``.
     From Kingma and Ba, https://arxiv.org/abs/1412.6980.
+
+    Parameters
+    ----------
+    epsilon:
+        What keeps the quotient finite where gradients are 0.
+
+    Examples
+    --------
+    >>> w = mx.nd.array([1, 1])
+    >>> adam = mx.optimizer.Adam(learning_rate=0.1)
+    >>> adam.update(0, w, mx.nd.array([0.5, -30]), adam.create_state(0, w))
+    >>> w.asnumpy().round(4)  # the first step is lr against each gradient, however large
+    array([0.9, 1.1], dtype=float32)
     """
 
     BY_ROWS = True
@@ -81,6 +102,21 @@ class AdamW(AdamFamily):
     ``v`` themselves if not ``correct_bias``; ``g = clip(rescale_grad * grad)``. Names and defaults are
     those of MXNet 2; MXNet 1.9.1 has the operator ``contrib.adamw_update`` only, which this agrees with.
     From Loshchilov and Hutter, https://arxiv.org/abs/1711.05101.
+
+    Parameters
+    ----------
+    epsilon:
+        What keeps the quotient finite where gradients are 0.
+    correct_bias:
+        Whether the moments are divided by ``1 - beta**t``, as they are 0 at first.
+
+    Examples
+    --------
+    >>> w = mx.nd.array([1])
+    >>> adamw = mx.optimizer.AdamW(learning_rate=0.1, wd=0.5)
+    >>> adamw.update(0, w, mx.nd.array([0.5]), adamw.create_state(0, w))
+    >>> w.asnumpy().round(4)  # 1 - 0.1 * (1 + 0.5 * 1)
+    array([0.85], dtype=float32)
     """
 
     def __init__(
@@ -111,6 +147,19 @@ class Adamax(AdamFamily):
     """Adam with the infinity norm: ``u = max(beta2 * u, abs(g)); w -= lr / (1 - beta1**t) * m / u``.
 
     ``m = beta1*m + (1-beta1)*g`` and ``g = clip(rescale_grad * grad + wd * w)``. Kingma and Ba, section 7.
+
+    Parameters
+    ----------
+    beta2:
+        The share of the largest gradient that an update keeps, from 0 to 1.
+
+    Examples
+    --------
+    >>> w = mx.nd.array([1, 1])
+    >>> adamax = mx.optimizer.Adamax(learning_rate=0.1)
+    >>> adamax.update(0, w, mx.nd.array([0.5, -30]), adamax.create_state(0, w))
+    >>> w.asnumpy().round(4)  # the first step is lr against each gradient
+    array([0.9, 1.1], dtype=float32)
     """
 
     def __init__(
@@ -137,6 +186,21 @@ class Nadam(AdamFamily):
     the momentum schedule ``c = beta1 * (1 - 0.96**(t * schedule_decay) / 2)``, ``c1`` the same at ``t + 1``,
     and ``s`` the product of all ``c`` up to ``t``.
     From Dozat, http://cs229.stanford.edu/proj2015/054_report.pdf.
+
+    Parameters
+    ----------
+    epsilon:
+        What keeps the quotient finite where gradients are 0.
+    schedule_decay:
+        How fast the momentum rises from about ``beta1 / 2`` to ``beta1``.
+
+    Examples
+    --------
+    >>> w = mx.nd.array([1])
+    >>> nadam = mx.optimizer.Nadam(learning_rate=0.1)
+    >>> nadam.update(0, w, mx.nd.array([0.5]), nadam.create_state(0, w))
+    >>> w.asnumpy().round(4)  # with c = c1 = 0.45: 1 - 0.1 * (1 + 0.45 * 0.1 / (1 - 0.45 * 0.45))
+    array([0.8944], dtype=float32)
     """
 
     def __init__(
@@ -187,7 +251,28 @@ class RMSProp(Optimizer):
     With ``centered`` also ``m = gamma1*m + (1-gamma1)*g``,
     ``d = gamma2*d - lr * g / sqrt(n - m**2 + epsilon)`` and ``w += d``
     (Graves, https://arxiv.org/abs/1308.0850, equations 38 to 45).
-    ``g = clip(rescale_grad * grad + wd * w)``; the new weight is clipped to ``clip_weights`` if given.
+    ``g = clip(rescale_grad * grad + wd * w)``.
+
+    Parameters
+    ----------
+    gamma1:
+        The share of the mean of squared gradients that an update keeps, from 0 to 1; of that of gradients, too.
+    gamma2:
+        The momentum: the share of the last update that the next one has. Without ``centered`` there is none.
+    epsilon:
+        What is added under the root, which keeps the quotient finite where gradients are 0.
+    centered:
+        Whether gradients are divided by their standard deviation, rather than the root of their mean square.
+    clip_weights:
+        Elements of the new weight are clipped to this and its negative; None or 0: they are not.
+
+    Examples
+    --------
+    >>> w = mx.nd.array([1])
+    >>> rmsprop = mx.optimizer.RMSProp(learning_rate=0.1, gamma1=0.75)
+    >>> rmsprop.update(0, w, mx.nd.array([0.5]), rmsprop.create_state(0, w))
+    >>> w.asnumpy().round(4)  # n = g**2 / 4: 1 - 0.1 * 2
+    array([0.8], dtype=float32)
     """
 
     def __init__(
@@ -211,7 +296,7 @@ class RMSProp(Optimizer):
         return 3 if self.centered else 1
 
     def create_state(self, index: Any, weight: Any) -> Any:
-        """A tuple in either form, as in MXNet."""
+        """A tuple: one state, or three if ``centered``."""
         return states_of(super().create_state(index, weight))
 
     def numbers(self, index: Any) -> dict[str, float | None]:
@@ -232,6 +317,21 @@ class AdaGrad(Optimizer):
     """``n += g**2; w -= lr * (g / sqrt(n + eps) + wd * w)`` with ``g = clip(rescale_grad * grad)``.
 
     From Duchi, Hazan and Singer, http://www.jmlr.org/papers/volume12/duchi11a/duchi11a.pdf.
+
+    Parameters
+    ----------
+    eps:
+        What is added under the root, which keeps the quotient finite where gradients are 0.
+
+    Examples
+    --------
+    >>> w, g = mx.nd.array([1]), mx.nd.array([0.5])
+    >>> adagrad = mx.optimizer.AdaGrad(learning_rate=0.1)
+    >>> n = adagrad.create_state(0, w)
+    >>> for _ in range(2):
+    ...     adagrad.update(0, w, g, n)
+    >>> w.asnumpy().round(4)  # 1 - 0.1 - 0.1 / sqrt(2)
+    array([0.8293], dtype=float32)
     """
 
     BY_ROWS = True
@@ -258,6 +358,21 @@ class AdaDelta(Optimizer):
 
     The new weight is ``w - (d + wd * w)``: there is no learning rate. ``g = clip(rescale_grad * grad)``.
     From Zeiler, https://arxiv.org/abs/1212.5701.
+
+    Parameters
+    ----------
+    rho:
+        The share of the means of squares that an update keeps, from 0 to 1.
+    epsilon:
+        What is added under the roots; the first steps are as long as it says.
+
+    Examples
+    --------
+    >>> w = mx.nd.array([1])
+    >>> adadelta = mx.optimizer.AdaDelta(rho=0.9, epsilon=1e-5)
+    >>> adadelta.update(0, w, mx.nd.array([0.5]), adadelta.create_state(0, w))
+    >>> w.asnumpy().round(4)  # 1 - sqrt(1e-5) / sqrt(0.1 * 0.25 + 1e-5) * 0.5
+    array([0.99], dtype=float32)
     """
 
     def __init__(self, rho: float = 0.90, epsilon: float = 1e-5, **kwargs: Unpack[RateOptions]) -> None:
@@ -287,6 +402,21 @@ class Ftrl(Optimizer):
     ``z += g - (sqrt(n + g**2) - sqrt(n)) * w / lr; n += g**2`` and the new weight is
     ``(sign(z) * lamda1 - z) / ((beta + sqrt(n)) / lr + wd)`` where ``abs(z) > lamda1``, else 0, with
     ``g = clip(rescale_grad * grad)``. From McMahan et al., "Ad Click Prediction: a View from the Trenches".
+
+    Parameters
+    ----------
+    lamda1:
+        The factor of the L1 norm: the larger it is, the more weights are 0.
+    beta:
+        What keeps the first steps short.
+
+    Examples
+    --------
+    >>> w = mx.nd.array([0, 1])
+    >>> ftrl = mx.optimizer.Ftrl(lamda1=0.5, learning_rate=1)
+    >>> ftrl.update(0, w, mx.nd.array([2, 2]), ftrl.create_state(0, w))
+    >>> w.asnumpy()  # z is [2, 2 - 2 * 1]: (0.5 - 2) / (1 + 2), and 0
+    array([-0.5,  0. ], dtype=float32)
     """
 
     BY_ROWS = True
@@ -315,6 +445,19 @@ class FTML(AdamFamily):
     ``d = (1 - beta1**t) / lr * (sqrt(v / (1 - beta2**t)) + epsilon)``, of which ``d0`` is the last, and
     ``v = beta2*v + (1-beta2)*g**2`` with ``g = clip(rescale_grad * grad + wd * w)``. The states are d, v, z.
     From Zheng and Kwok, http://proceedings.mlr.press/v70/zheng17a/zheng17a.pdf.
+
+    Parameters
+    ----------
+    epsilon:
+        What keeps the quotient finite where gradients are 0.
+
+    Examples
+    --------
+    >>> w = mx.nd.array([1])
+    >>> ftml = mx.optimizer.FTML(learning_rate=0.1)
+    >>> ftml.update(0, w, mx.nd.array([0.5]), ftml.create_state(0, w))
+    >>> w.asnumpy().round(4)  # d = 0.4 / 0.1 * 0.5, z = 0.4 * 0.5 - d
+    array([0.9], dtype=float32)
     """
 
     def __init__(

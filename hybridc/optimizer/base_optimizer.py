@@ -20,39 +20,54 @@ C = TypeVar("C", bound=type[Any])
 
 
 class Optimizer:
-    """Updates weights from gradients.
+    """The base of optimizers, which update weights from gradients. A :class:`~hybridc.gluon.Trainer` calls them.
 
     A subclass says how many states a weight has (:meth:`state_count`), which numbers its mathematics needs
     (:meth:`numbers`), and the mathematics (:meth:`formula`). Or it overrides :meth:`create_state` and
-    :meth:`update`, as optimizers written for MXNet do. ``learning_rate`` replaces the scheduler's
-    ``base_lr``; without both the rate is 0.01. An optimizer object serves one thread at a time.
+    :meth:`update`, as optimizers written for MXNet do. An optimizer object serves one thread at a time.
 
     Parameters
     ----------
     rescale_grad:
         A factor of gradients; a Trainer sets it to 1 over the batch size.
     param_idx2name:
-        The names of parameters by their numbers, for their factors of the learning rate and ``wd``.
+        The names of parameters by their indices, for their factors of the learning rate and of ``wd``.
     wd:
-        The factor of weight decay.
+        The factor of weight decay: times the weight, it is added to the gradient, or what the formula says.
     clip_gradient:
-        Elements of gradients are clipped to this and its negative; None: they are not.
+        Elements of gradients are clipped to this and its negative, after ``rescale_grad``; None or 0: they are not.
     learning_rate:
-        The learning rate, which replaces the scheduler's ``base_lr``.
+        The learning rate; None: that of ``lr_scheduler``, 0.01 without. Given beside a scheduler, it replaces the
+        scheduler's ``base_lr``, with a warning. NaN and what is no number raise.
     lr_scheduler:
-        A function of the number of updates that gives the learning rate.
+        A schedule of ``mx.lr_scheduler``, or any function of the number of updates that gives the learning rate.
     sym:
         A symbol whose variables have attributes ``__lr_mult__`` and ``__wd_mult__``.
     begin_num_update:
-        The number of updates that were done before.
+        The number of updates that were done before, from which schedules go on.
     multi_precision:
-        Whether weights of 16 bits have a copy in float32, which is updated.
+        Whether weights of 16 bits have a copy in float32, which is updated and rounded to the weight.
     param_dict:
-        Parameters by their numbers, for their ``lr_mult`` and ``wd_mult``.
+        Parameters by their indices, for their ``lr_mult`` and ``wd_mult``; a Trainer sets it.
     lazy_update:
-        Whether a row_sparse gradient updates its own rows alone.
+        Whether a row_sparse gradient updates its own rows alone: others have no weight decay, and keep their states.
     momentum:
-        The share of the last update that the next one has.
+        The share of the last update that the next one has, from 0 to 1; with 0 there is no state for it.
+    **kwargs:
+        Arguments of ``Optimizer`` by name, as ``learning_rate``, ``lr_scheduler``, ``wd`` and ``clip_gradient``.
+
+    Examples
+    --------
+    An optimizer of your own, and a step of it:
+
+    >>> class Plain(mx.optimizer.Optimizer):
+    ...     def formula(self, F, w, g, state, h):
+    ...         return (w - h.lr * h.rescale * g,)
+    >>> optimizer = Plain(learning_rate=0.5)
+    >>> w = mx.nd.array([1, 2])
+    >>> optimizer.update(0, w, mx.nd.array([1, -1]), optimizer.create_state(0, w))
+    >>> w.asnumpy()
+    array([0.5, 2.5], dtype=float32)
     """
 
     opt_registry: ClassVar[dict[str, type[Optimizer]]] = {}
@@ -118,7 +133,15 @@ class Optimizer:
         return 0
 
     def numbers(self, index: Any) -> dict[str, float | None]:
-        """The scalars that :meth:`formula` finds in ``h`` at this step; None says absent."""
+        """The scalars that :meth:`formula` finds in ``h`` at this step, by name: here lr, wd, rescale and clip.
+
+        None stands for what is absent: the formula branches on that, and is compiled anew when it changes.
+
+        Parameters
+        ----------
+        index:
+            The index of the weight. Its count of updates, with this one, is ``_index_update_count[index]``.
+        """
         return {
             "lr": self._get_lr(index),
             "wd": self._get_wd(index),
@@ -130,22 +153,50 @@ class Optimizer:
     def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
         """The new weight and the new states: the optimizer's mathematics, in one place.
 
-        It is traced as the forward of a hybridized block is: ``F`` is ``mx.sym``, arrays and the numbers in ``h`` are
-        Symbols, so it must not branch on their values (only ``is None`` is fine).
+        It is traced and compiled as the forward of a hybridized block is, so it must not branch on the values of arrays
+        and numbers; only ``is None`` is fine. It returns a tuple of the new weight and each new state.
+
+        Parameters
+        ----------
+        F:
+            ``mx.sym``, whose operators it calls.
+        w:
+            The weight, or its float32 copy: a Symbol.
+        g:
+            The gradient as ``backward`` wrote it, a Symbol of the same shape.
+        state:
+            As many Symbols as :meth:`state_count` says.
+        h:
+            What :meth:`numbers` gives, as attributes: ``h.lr``, ``h.wd``, ``h.rescale``, ``h.clip``, ….
         """
         raise MXNetError(f"{type(self).__name__} defines neither formula() nor update(); define one of them")
 
     # --- states and updates --------------------------------------------------------------------------------
 
     def create_state(self, index: Any, weight: Any) -> Any:
-        """The states of a weight: None, one array, or a tuple of arrays."""
+        """The states of a weight: None, one array, or a tuple of arrays.
+
+        Parameters
+        ----------
+        index:
+            What the weight is known by: a Trainer counts parameters from 0, a kvstore has keys.
+        weight:
+            The weight, an NDArray.
+        """
         states = tuple(wrap(_zeros(weight)) for _ in range(self.state_count()))
         return states if len(states) > 1 else states[0] if states else None
 
     def create_state_multi_precision(self, index: Any, weight: Any) -> Any:
         """The states of a weight; with ``multi_precision`` and 16 bits: ``(float32 copy, its states)``.
 
-        The two are the other way round where ``COPY_LAST`` says so.
+        The two are the other way round where ``COPY_LAST`` says so. Without ``multi_precision``, 16 bits are warned of.
+
+        Parameters
+        ----------
+        index:
+            What the weight is known by.
+        weight:
+            The weight, an NDArray.
         """
         if not is_half(weight.dtype):
             return self.create_state(index, weight)
@@ -162,12 +213,36 @@ class Optimizer:
         return self.create_state(index, weight)
 
     def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        """Update a weight in place; or several at once, given lists of indices, weights, gradients and states."""
+        """Update a weight and its states in place; or several at once, given lists of each.
+
+        Parameters
+        ----------
+        index:
+            What the weight is known by: updates are counted, and factors of the learning rate found, by it.
+        weight:
+            The weight, an NDArray.
+        grad:
+            Its gradient, an NDArray of the same shape; one of stype row_sparse may update its rows alone.
+        state:
+            What :meth:`create_state` gave for the weight.
+        """
         rows = _rows(index, weight, grad, state)
         self._runner.run(self, [(i, w, g, s, None) for i, w, g, s in rows])
 
     def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        """As :meth:`update`, with the states of :meth:`create_state_multi_precision`."""
+        """As :meth:`update`, with the states of :meth:`create_state_multi_precision`.
+
+        Parameters
+        ----------
+        index:
+            What the weight is known by.
+        weight:
+            The weight, an NDArray; one of 16 bits is its float32 copy, rounded.
+        grad:
+            Its gradient, an NDArray of the same shape.
+        state:
+            What :meth:`create_state_multi_precision` gave for the weight.
+        """
         rows = _rows(index, weight, grad, state)
         if type(self).update is not Optimizer.update:
             for row in rows:
@@ -176,7 +251,21 @@ class Optimizer:
         self._runner.run(self, [self.row(*row) for row in rows])
 
     def row(self, index: Any, weight: Any, grad: Any, state: Any) -> Row:
-        """The updated array: the weight, or its float32 copy and with it the weight."""
+        """What is updated: ``(index, array, grad, state, weight to round to, or None)``.
+
+        The array is the weight, or its float32 copy.
+
+        Parameters
+        ----------
+        index:
+            What the weight is known by.
+        weight:
+            The weight, an NDArray.
+        grad:
+            Its gradient, an NDArray.
+        state:
+            What :meth:`create_state_multi_precision` gave for the weight.
+        """
         if not self.multi_precision or not is_half(weight.dtype):
             return index, weight, grad, state, None
         inner, master = state if self.COPY_LAST else state[::-1]
@@ -208,7 +297,13 @@ class Optimizer:
         return self._base_lr()
 
     def set_learning_rate(self, lr: float) -> None:
-        """Set the rate; refused while a scheduler rules it."""
+        """Set the learning rate. With a scheduler it raises a UserWarning: assign ``lr_scheduler.base_lr`` then.
+
+        Parameters
+        ----------
+        lr:
+            The learning rate of the updates from now on. What is no number, and NaN, raise.
+        """
         if self.lr_scheduler is not None:
             raise UserWarning(
                 "LRScheduler of the optimizer has already been defined: set_learning_rate works without one "
@@ -218,17 +313,37 @@ class Optimizer:
         self.lr = lr
 
     def set_lr_scale(self, args_lrscale: Any) -> None:
-        """As in MXNet, it raises: use :meth:`set_lr_mult`."""
+        """As in MXNet, it raises a DeprecationWarning: use :meth:`set_lr_mult`.
+
+        Parameters
+        ----------
+        args_lrscale:
+            Not used.
+        """
         raise DeprecationWarning("Use set_lr_mult instead.")
 
     def set_lr_mult(self, args_lr_mult: Mapping[Any, float]) -> None:
-        """Set learning rate multipliers by parameter name or index; replaces those set before."""
+        """Set factors of the learning rate, in the place of those set before.
+
+        The ``lr_mult`` of parameters that the optimizer knows (``param_dict``), as those of a Trainer, goes before.
+
+        Parameters
+        ----------
+        args_lr_mult:
+            A dict of factors, by the index or the name of a parameter. Others have that of ``sym``, else 1.
+        """
         self.lr_mult = {**self._symbol_multipliers("__lr_mult__"), **args_lr_mult}
 
     def set_wd_mult(self, args_wd_mult: Mapping[Any, float]) -> None:
-        """Set weight decay multipliers by parameter name or index.
+        """Set factors of weight decay, in the place of those set before.
 
-        Names known from ``param_idx2name`` get 0 unless they end in ``_weight`` or ``_gamma``.
+        The ``wd_mult`` of parameters that the optimizer knows (``param_dict``), as those of a Trainer, goes before.
+
+        Parameters
+        ----------
+        args_wd_mult:
+            A dict of factors, by the index or the name of a parameter. Others have that of ``sym``, else 0 if
+            ``param_idx2name`` has their name and it ends neither in ``_weight`` nor in ``_gamma``, else 1.
         """
         undecayed = {n: 0.0 for n in self.idx2name.values() if not n.endswith(("_weight", "_gamma"))}
         self.wd_mult = {**undecayed, **self._symbol_multipliers("__wd_mult__"), **args_wd_mult}
@@ -278,12 +393,32 @@ class Optimizer:
 
     @staticmethod
     def register(klass: C) -> C:
-        """Make an optimizer class known to :meth:`create_optimizer` by its lower-case name."""
+        """Make an optimizer class known to ``mx.optimizer.create`` and Trainers, and return it: it is a decorator, too.
+
+        Parameters
+        ----------
+        klass:
+            The class, known by its name in any case. It replaces another of the same name, with a warning.
+        """
         return enter(Optimizer.opt_registry, "optimizer", klass)
 
     @staticmethod
     def create_optimizer(name: Any, **kwargs: Any) -> Any:
-        """An optimizer from its name, in any case, and its arguments."""
+        """Make an optimizer.
+
+        Parameters
+        ----------
+        name:
+            A registered name, in any case; others are an AttributeValueError.
+        **kwargs:
+            Arguments of the optimizer.
+
+        Examples
+        --------
+        >>> optimizer = mx.optimizer.create("adam", learning_rate=0.01)
+        >>> type(optimizer).__name__, optimizer.learning_rate
+        ('Adam', 0.01)
+        """
         klass = Optimizer.opt_registry.get(str(name).lower())
         if klass is None:
             known = ", ".join(sorted(Optimizer.opt_registry))

@@ -18,6 +18,19 @@ class GroupAdaGrad(Optimizer):
     """``n += mean(g**2)`` over each row; ``w -= lr * g / sqrt(n + eps)`` with ``g = clip(rescale_grad * grad)``.
 
     Weights have two axes. There is no weight decay.
+
+    Parameters
+    ----------
+    eps:
+        What is added under the root, which keeps the quotient finite where gradients are 0.
+
+    Examples
+    --------
+    >>> w = mx.nd.array([[1, 1]])
+    >>> adagrad = mx.optimizer.contrib.GroupAdaGrad(learning_rate=0.1)
+    >>> adagrad.update(0, w, mx.nd.array([[3, 4]]), adagrad.create_state(0, w))
+    >>> w.asnumpy().round(4)  # n = (9 + 16) / 2: 1 - 0.1 * 3 / sqrt(12.5), and the same of 4
+    array([[0.9151, 0.8869]], dtype=float32)
     """
 
     BY_ROWS = True

@@ -24,10 +24,22 @@ class LAMB(AdamFamily):
 
     Parameters
     ----------
-    beta1:
-        The share of the mean of gradients that a step keeps.
-    beta2:
-        The share of the mean of squares that a step keeps.
+    epsilon:
+        What keeps the quotient finite where gradients are 0.
+    lower_bound:
+        The least that ``norm(w)`` counts as; None: no limit.
+    upper_bound:
+        The most that ``norm(w)`` counts as; None: no limit.
+    bias_correction:
+        Whether the moments are divided by ``1 - beta**t``, as they are 0 at first.
+
+    Examples
+    --------
+    >>> w = mx.nd.array([3, 4])
+    >>> lamb = mx.optimizer.LAMB(learning_rate=0.1)
+    >>> lamb.update(0, w, mx.nd.array([0.5, 0]), lamb.create_state(0, w))
+    >>> w.asnumpy().round(4)  # norm(w) = 5, and Adam's first step is [1, 0]: 3 - 0.1 * 5 / 1 * 1
+    array([2.5, 4. ], dtype=float32)
     """
 
     # COMPAT(mxnet): with float16 weights and multi_precision, MXNet forgets the moments from one update to the next.
@@ -73,8 +85,26 @@ class LARS(Optimizer):
     ``g = rescale_grad * grad``; the step is that of :class:`~hybridc.optimizer.SGD`. The rate is plain ``lr`` if a norm
     is 0, and for parameters whose names (``param_idx2name``) end in gamma, beta or bias. With
     ``momentum_correction``, momentum gathered at one learning rate is scaled to the next.
-    From You et al., https://arxiv.org/abs/1708.03888. ``lazy_update`` concerns sparse gradients, which do not
-    exist here.
+    From You et al., https://arxiv.org/abs/1708.03888.
+
+    Parameters
+    ----------
+    lazy_update:
+        Without effect: the rate depends on the whole weight, so all rows are updated.
+    eta:
+        The factor of the rate: how far a step may go, compared with the length of the weight.
+    eps:
+        What is added to the denominator of the rate.
+    momentum_correction:
+        Whether the momentum is multiplied by the new learning rate over the last one.
+
+    Examples
+    --------
+    >>> w = mx.nd.array([3, 4])
+    >>> lars = mx.optimizer.LARS(learning_rate=1, eta=0.1)
+    >>> lars.update(0, w, mx.nd.array([10, 0]), lars.create_state(0, w))
+    >>> w.asnumpy()  # the rate is 0.1 * 5 / 10: 3 - 0.05 * 10
+    array([2.5, 4. ], dtype=float32)
     """
 
     COPY_LAST = True
@@ -100,7 +130,14 @@ class LARS(Optimizer):
         return 1 if self.momentum != 0 else 0
 
     def set_wd_mult(self, args_wd_mult: Mapping[Any, float]) -> None:
-        """As :meth:`Optimizer.set_wd_mult`, but of the known names only those in ``_weight`` decay."""
+        """Set factors of weight decay, as ``Optimizer.set_wd_mult`` does.
+
+        Parameters
+        ----------
+        args_wd_mult:
+            A dict of factors, by the index or the name of a parameter. Others have that of ``sym``, else 0 if
+            ``param_idx2name`` has their name and it does not end in ``_weight``, else 1.
+        """
         undecayed = {n: 0.0 for n in self.idx2name.values() if not n.endswith("_weight")}
         super().set_wd_mult({**undecayed, **args_wd_mult})
 

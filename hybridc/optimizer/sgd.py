@@ -13,7 +13,17 @@ from hybridc.optimizer.optimizer_options import OptimizerOptions, RateOptions
 class SGD(Optimizer):
     """``w -= lr * (g + wd * w)``, or with momentum ``mom = momentum * mom - lr * (g + wd * w); w += mom``.
 
-    ``g = clip(rescale_grad * grad)``. With ``lazy_update`` a row_sparse gradient updates its own rows alone.
+    ``g = clip(rescale_grad * grad)``.
+
+    Examples
+    --------
+    >>> w, g = mx.nd.array([1]), mx.nd.array([0.5])
+    >>> sgd = mx.optimizer.SGD(learning_rate=0.1, momentum=0.9)
+    >>> state = sgd.create_state(0, w)
+    >>> sgd.update(0, w, g, state)  # mom = -0.1 * 0.5
+    >>> sgd.update(0, w, g, state)  # mom = 0.9 * -0.05 - 0.1 * 0.5
+    >>> w.asnumpy()  # 1 - 0.05 - 0.095
+    array([0.855], dtype=float32)
     """
 
     COPY_LAST = True
@@ -36,7 +46,20 @@ class SGD(Optimizer):
 
 @register
 class ccSGD(SGD):
-    """The same as :class:`SGD`."""
+    """The same as :class:`SGD`, under MXNet's old name.
+
+    Parameters
+    ----------
+    *args:
+        The first arguments of :class:`SGD`.
+
+    Examples
+    --------
+    >>> w = mx.nd.array([1])
+    >>> mx.optimizer.ccSGD(learning_rate=0.1).update(0, w, mx.nd.array([0.5]), None)
+    >>> w.asnumpy()  # 1 - 0.1 * 0.5
+    array([0.95], dtype=float32)
+    """
 
     def __init__(self, *args: Any, **kwargs: Unpack[RateOptions]) -> None:
         super().__init__(*args, **kwargs)
@@ -48,6 +71,14 @@ class NAG(Optimizer):
 
     ``g = clip(rescale_grad * grad) + wd * w``. As in MXNet, whose kernel writes the weight first, the
     momentum that is kept has the decay of the new weight.
+
+    Examples
+    --------
+    >>> w = mx.nd.array([1])
+    >>> nag = mx.optimizer.NAG(learning_rate=0.1, momentum=0.9)
+    >>> nag.update(0, w, mx.nd.array([0.5]), nag.create_state(0, w))
+    >>> w.asnumpy()  # mom = -0.1 * 0.5; 1 + 0.9 * -0.05 - 0.1 * 0.5
+    array([0.905], dtype=float32)
     """
 
     COPY_LAST = True
@@ -73,6 +104,21 @@ class Signum(Optimizer):
     ``g = clip(rescale_grad * grad) + wd * w``.
     Without momentum ``w = (1 - lr*(wd + wd_lh))*w - lr*sign(grad)``.
     From Bernstein et al., https://arxiv.org/abs/1802.04434.
+
+    Parameters
+    ----------
+    momentum:
+        The share of the last mean of gradients that the next one has, from 0 to 1.
+    wd_lh:
+        The factor of a weight decay that is not added to the gradient.
+
+    Examples
+    --------
+    >>> w = mx.nd.array([1, 1])
+    >>> signum = mx.optimizer.Signum(learning_rate=0.1)
+    >>> signum.update(0, w, mx.nd.array([0.5, -30]), signum.create_state(0, w))
+    >>> w.asnumpy()  # 0.1 against each gradient, however large
+    array([0.9, 1.1], dtype=float32)
     """
 
     def __init__(

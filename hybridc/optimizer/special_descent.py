@@ -22,6 +22,13 @@ class SGLD(Optimizer):
 
     The noise is normal, with variance ``lr``. Stochastic gradient Langevin dynamics: the weights are samples of their
     posterior. From Welling and Teh, "Bayesian Learning via Stochastic Gradient Langevin Dynamics".
+
+    Examples
+    --------
+    >>> w = mx.nd.zeros(100_000)
+    >>> mx.optimizer.SGLD(learning_rate=0.04).update(0, w, mx.nd.ones(100_000), None)
+    >>> round(float(w.mean().asscalar()), 2), round(float(w.asnumpy().std()), 2)  # -0.04 / 2, and sqrt(0.04)
+    (-0.02, 0.2)
     """
 
     def __init__(self, **kwargs: Unpack[RateOptions]) -> None:
@@ -44,6 +51,21 @@ class DCASGD(Optimizer):
     ``c = lamda * g**2 * (w - last)``, where ``last`` is the weight before the last update of it, and
     ``g = clip(rescale_grad * grad)``. The states are the momentum (None without) and ``last``.
     From Zheng et al., https://arxiv.org/abs/1609.08326.
+
+    Parameters
+    ----------
+    lamda:
+        The factor of the compensation.
+
+    Examples
+    --------
+    >>> w, g = mx.nd.array([1]), mx.nd.array([0.5])
+    >>> dcasgd = mx.optimizer.DCASGD(learning_rate=0.1, lamda=2)
+    >>> state = dcasgd.create_state(0, w)
+    >>> dcasgd.update(0, w, g, state)  # 1 - 0.1 * 0.5
+    >>> dcasgd.update(0, w, g, state)  # 0.95 - 0.1 * (0.5 + 2 * 0.25 * (0.95 - 1))
+    >>> w.asnumpy()
+    array([0.9025], dtype=float32)
     """
 
     # COMPAT(mxnet): there an update with momentum raises for weights of more than one element.
@@ -86,10 +108,25 @@ class LBSGD(Optimizer):
     ----------
     warmup_strategy:
         How the factor of the learning rate rises: "linear", "power2", "sqrt" or "lars".
+    warmup_epochs:
+        The number of epochs during which it rises; 0: it is ``batch_scale`` from the beginning.
+    batch_scale:
+        The number of gradients for one step, at least 1.
+    updates_per_epoch:
+        The number of gradients in an epoch.
     begin_epoch:
-        The epoch that training starts with.
+        The epoch that training starts with: those before count as done.
     num_epochs:
-        The epochs of training.
+        Not used.
+
+    Examples
+    --------
+    >>> w = mx.nd.array([1])
+    >>> lbsgd = mx.optimizer.LBSGD(learning_rate=0.1, batch_scale=2, warmup_epochs=0)
+    >>> lbsgd.update(0, w, mx.nd.array([0.5]), None)  # kept
+    >>> lbsgd.update(0, w, mx.nd.array([0.25]), None)
+    >>> w.asnumpy()  # 1 - 2 * 0.1 * (0.5 + 0.25) / 2
+    array([0.925], dtype=float32)
     """
 
     STRATEGIES = ("linear", "power2", "sqrt", "lars")
@@ -169,7 +206,16 @@ class LBSGD(Optimizer):
 
 @register
 class Test(Optimizer):
-    """``w += rescale_grad * grad``; the state is the new weight. For tests of what calls optimizers."""
+    """``w += rescale_grad * grad``; the state is the new weight. For tests of what calls optimizers.
+
+    Examples
+    --------
+    >>> w = mx.nd.array([1])
+    >>> test = mx.optimizer.Test()
+    >>> test.update(0, w, mx.nd.array([0.5]), test.create_state(0, w))
+    >>> w.asnumpy()  # 1 + 0.5
+    array([1.5], dtype=float32)
+    """
 
     def __init__(self, **kwargs: Unpack[RateOptions]) -> None:
         super().__init__(**kwargs)

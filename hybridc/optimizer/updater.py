@@ -24,12 +24,20 @@ _NOT_SAVED = frozenset({"param_dict", "sym_info", "lr_scheduler", "_runner", "_i
 
 
 class Updater:
-    """``updater(index, grad, weight)``: updates a weight, making its states at first sight.
+    """``updater(index, grad, weight)``: updates a weight in place, and keeps its states, made at the first update.
 
     Parameters
     ----------
     optimizer:
         The optimizer, whose states it keeps.
+
+    Examples
+    --------
+    >>> updater = mx.optimizer.Updater(mx.optimizer.SGD(learning_rate=0.1, momentum=0.9))
+    >>> w = mx.nd.array([1])
+    >>> updater(0, mx.nd.array([0.5]), w)
+    >>> w.asnumpy(), updater.states[0].asnumpy()
+    (array([0.95], dtype=float32), array([-0.05], dtype=float32))
     """
 
     def __init__(self, optimizer: Optimizer) -> None:
@@ -39,7 +47,17 @@ class Updater:
         self.aggregate_updates = optimizer.aggregate_num > 0
 
     def __call__(self, index: Any, grad: Any, weight: Any) -> None:
-        """Update one weight, or several given as lists."""
+        """Update one weight, or several given as lists.
+
+        Parameters
+        ----------
+        index:
+            What the weight is known by, or a list of indices.
+        grad:
+            Its gradient, or a list of gradients.
+        weight:
+            The weight, an NDArray that is changed in place, or a list of weights.
+        """
         many = isinstance(index, (list, tuple))
         indices, grads, weights = cast("Any", (index, grad, weight) if many else ([index], [grad], [weight]))
         states = self.states_of(indices, weights)
@@ -52,7 +70,15 @@ class Updater:
             update(*row)
 
     def states_of(self, indices: Any, weights: Any) -> list[Any]:
-        """The states of these weights, made where they are seen for the first time."""
+        """The states of weights, made for those that are seen for the first time.
+
+        Parameters
+        ----------
+        indices:
+            What the weights are known by.
+        weights:
+            The weights, as many.
+        """
         for i, w in zip(indices, weights, strict=True):
             if i not in self.states:
                 self.states[i] = self.optimizer.create_state_multi_precision(i, w)
@@ -62,7 +88,15 @@ class Updater:
         return [self.states[i] for i in indices]
 
     def sync_state_context(self, state: Any, context: Any) -> Any:
-        """A state, or a list or tuple of states, in the context of its weight."""
+        """A state on the device of its weight.
+
+        Parameters
+        ----------
+        state:
+            An NDArray, or a list or tuple of states; what is no array stays as it is.
+        context:
+            The device, a Context.
+        """
         if isinstance(state, list | tuple):
             moved = [self.sync_state_context(s, context) for s in cast("list[Any]", state)]
             return moved if isinstance(state, list) else tuple(moved)
@@ -71,7 +105,10 @@ class Updater:
     def get_states(self, dump_optimizer: bool = False) -> bytes:
         """The states as bytes: an npz file with a JSON description, which can hold no code.
 
-        ``dump_optimizer`` adds the optimizer's settings and counts, and its schedule.
+        Parameters
+        ----------
+        dump_optimizer:
+            Whether the optimizer's settings and counts, and its schedule, are in it as well.
         """
         # COMPAT(mxnet): there it is a pickle, which set_states reads without running anything.
         arrays: list[npt.NDArray[Any]] = []
@@ -84,7 +121,17 @@ class Updater:
     def describe(
         self, states: Mapping[Any, Any], dump_optimizer: bool, arrays: list[npt.NDArray[Any]]
     ) -> dict[str, Any]:
-        """What :meth:`get_states` writes, with these states, as JSON; copies of arrays are appended to ``arrays``."""
+        """What :meth:`get_states` writes, as plain data that JSON can hold.
+
+        Parameters
+        ----------
+        states:
+            States by index.
+        dump_optimizer:
+            Whether the optimizer's settings and counts, and its schedule, are in it.
+        arrays:
+            A list to which copies of the arrays are appended, which the data name by their positions.
+        """
         content: dict[str, Any] = {"format": _FORMAT, "states": encode(states, arrays)}
         if dump_optimizer:
             content["optimizer"] = _describe(self.optimizer.unwrapped(), arrays)
@@ -96,11 +143,26 @@ class Updater:
         """Take over what :meth:`get_states` gave, with the optimizer's settings if they are in it.
 
         What MXNet saved is read, too: of the optimizer's settings those that this library's optimizer has.
+
+        Parameters
+        ----------
+        states:
+            The bytes. Damaged ones, and those of something else, are an MXNetError, and change nothing.
         """
         self._take(_read(states))
 
     def take(self, content: Any, arrays: Sequence[npt.NDArray[Any]], states: Mapping[Any, Any]) -> None:
-        """Take over the settings that :meth:`describe` gave, and these states."""
+        """Take over settings and states.
+
+        Parameters
+        ----------
+        content:
+            What :meth:`describe` gave.
+        arrays:
+            The list that it appended arrays to.
+        states:
+            States by index, in the place of those in ``content``.
+        """
         self._take({**_decoded(content, arrays), "states": {**states}})
 
     def _take(self, content: dict[str, Any]) -> None:
@@ -146,7 +208,13 @@ class Updater:
 
 
 def get_updater(optimizer: Optimizer) -> Updater:
-    """The updater of an optimizer."""
+    """A new :class:`Updater`, which keeps the states of an optimizer.
+
+    Parameters
+    ----------
+    optimizer:
+        The optimizer.
+    """
     return Updater(optimizer)
 
 
