@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import doctest
 import importlib
 import inspect
 import re
@@ -75,6 +76,13 @@ _SPECIAL = ("__call__",)
 _FORWARDS, _BASES = ("forward", "hybrid_forward"), ("Block", "HybridBlock")
 _ROLE = re.compile(r":\w+:`~?(?:[\w.]*?\.)?(\w+)`")
 _SECTION = re.compile(r"^(\w[\w ]*)\n(-{3,})$", re.MULTILINE)
+# What the examples of docstrings find without an import; tests/docs/test_docstring_examples.py gives it to them.
+IMPORTS = """import numpy as np
+
+import hybridc as mx
+from hybridc import autograd, gluon
+from hybridc.gluon import nn
+"""
 
 
 @dataclass
@@ -88,7 +96,7 @@ class Parameter:
 
 @dataclass
 class Entry:
-    """A name of the reference: its call, its text, its parameters, what it inherits or has inside."""
+    """A name of the reference: its call, its text, its parameters, examples of it, what it has inside."""
 
     title: str
     call: str
@@ -107,11 +115,13 @@ def markdown(text: str) -> str:
 
 
 def parsed(doc: str | None) -> tuple[str, list[Parameter]]:
-    """The text of a docstring, and the parameters that its sections describe."""
+    """The text of a docstring without its examples, and the parameters that its sections describe."""
     text = inspect.cleandoc(doc or "")
     first, *rest = _SECTION.split(text)
     parameters: list[Parameter] = []
     for name, _, body in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
+        if name == "Examples":
+            continue
         if name not in ("Parameters", "Attributes"):
             first += f"\n\n**{name}**\n\n{body.strip()}"
             continue
@@ -124,6 +134,25 @@ def parsed(doc: str | None) -> tuple[str, list[Parameter]]:
             for each in group if not line or line[0].isspace() else ():
                 each.text = f"{each.text} {line.strip()}".strip()
     return markdown(first), parameters
+
+
+def examples(doc: str | None) -> str:
+    """The examples of a docstring: blocks of a session with Python, and what is said between them."""
+    _, *rest = _SECTION.split(inspect.cleandoc(doc or ""))
+    body = "".join(body for name, body in zip(rest[::3], rest[2::3], strict=True) if name == "Examples")
+    parts: list[str] = []
+    session = ""
+    for part in doctest.DocTestParser().parse(body.strip("\n") + "\n"):
+        if isinstance(part, doctest.Example):
+            first, *more = part.source.splitlines()
+            session += "".join(f"{line}\n" for line in (f">>> {first}", *(f"... {line}" for line in more)))
+            session += part.want.replace("<BLANKLINE>", "")
+        elif part.strip():
+            parts += [f"```pycon\n{session}```"] * bool(session) + [markdown(part)]
+            session = ""
+        elif part and session:  # an empty line inside the session
+            session += part
+    return "\n\n".join(parts + [f"```pycon\n{session.rstrip()}\n```"] * bool(session))
 
 
 def described(text: str, parameters: list[Parameter], given: list[inspect.Parameter]) -> list[Parameter]:
@@ -181,13 +210,15 @@ def entry(path: str, value: Any, inside: bool = True) -> Entry:
         inherited = [p for base in reversed(value.__mro__[1:]) for p in parsed(vars(base).get("__doc__"))[1]]
         found = Entry(path.rpartition(".")[2], call_of(path, parameters), text)
         found.parameters = described(text, [*inherited, *said, *of_init], parameters)
+        found.example = examples(value.__doc__)
         if inside:
             found.members = list(members(value))
         return found
     if callable(value):
         parameters = signature_of(value)
         text, said = parsed(value.__doc__)
-        return Entry(path.rpartition(".")[2], call_of(path, parameters), text, described(text, said, parameters))
+        call, known = call_of(path, parameters), described(text, said, parameters)
+        return Entry(path.rpartition(".")[2], call, text, known, examples(value.__doc__))
     return Entry(path.rpartition(".")[2], path, f"`{shown(value)}`")
 
 
@@ -204,18 +235,18 @@ def members(cls: type) -> Iterator[Entry]:
         if not value.__doc__ and overridden and not overridden[0].__name__.startswith("_"):
             continue
         if isinstance(value, property):
-            yield Entry(name, f".{name}", parsed(value.__doc__)[0])
+            yield Entry(name, f".{name}", parsed(value.__doc__)[0], example=examples(value.__doc__))
         elif isinstance(value, staticmethod | classmethod) or inspect.isfunction(value):
             inner = value.__func__ if isinstance(value, staticmethod | classmethod) else value
             parameters = signature_of(inner)
             text, said = parsed(inner.__doc__ or next((vars(base)[name].__doc__ for base in overridden), None))
             inherited = [p for base in reversed(overridden) for p in parsed(vars(base)[name].__doc__)[1]]
-            found = described(text, [*inherited, *said], parameters)
-            yield Entry(name, call_of(f".{name}", parameters), text, found)
+            known = described(text, [*inherited, *said], parameters)
+            yield Entry(name, call_of(f".{name}", parameters), text, known, examples(inner.__doc__))
 
 
 def operator_entry(name: str, cls: Any) -> Entry:
-    """The entry of an operator, with an example of its samples."""
+    """The entry of an operator, with the examples of its docstring, or one of its samples."""
     made = function(name)
     parameters = signature_of(made)
     text, said = parsed(made.__doc__)
@@ -226,7 +257,7 @@ def operator_entry(name: str, cls: Any) -> Entry:
     for parameter in found.parameters:
         if parameter.name in inputs:
             parameter.kind = "array"
-    found.example = example(name, cls)
+    found.example = examples(made.__doc__) or example(name, cls)
     return found
 
 
@@ -326,10 +357,11 @@ def operators() -> Iterator[tuple[str, str, str, list[Entry]]]:
 
 def page(title: str, intro: str, entries: list[Entry]) -> str:
     """The text of a page."""
-    lines = [f"# {title}", "", intro, ""]
+    lines: list[str] = []
     for each in entries:
         lines += [f"## {each.title}", "", *_body(each, 3)]
-    return "\n".join(lines)
+    start = [f"Examples that begin with `>>>` come after:\n\n```py\n{IMPORTS}```", ""]
+    return "\n".join([f"# {title}", "", intro, "", *(start if "```pycon" in "".join(lines) else ()), *lines])
 
 
 def _body(each: Entry, level: int) -> list[str]:

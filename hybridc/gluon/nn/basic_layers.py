@@ -123,6 +123,15 @@ class Dense(HybridBlock):
         The initializer of the bias.
     in_units:
         The number of inputs; 0: it follows from the first input.
+
+    Examples
+    --------
+    >>> layer = nn.Dense(2, weight_initializer="ones", bias_initializer="ones")
+    >>> layer.initialize()
+    >>> layer(mx.nd.array([[1, 2, 3], [4, 5, 6]]))
+    [[ 7.  7.]
+     [16. 16.]]
+    <NDArray 2x2 @cpu(0)>
     """
 
     def __init__(
