@@ -13,7 +13,16 @@ from hybridc.ground.hooks import HOOKS
 
 
 class Context(metaclass=HasClassProperties):
-    """A device, as ``cpu(0)``; also a context manager that makes it the default for new arrays."""
+    """A device, as ``cpu(0)``; also a context manager that makes it the default for new arrays.
+
+    Parameters
+    ----------
+    device_type:
+        ``"cpu"``, ``"gpu"``, ``"cpu_pinned"`` or ``"cpu_shared"``, else an UnknownNameError; or another Context, of
+        which this is a copy.
+    device_id:
+        The number of the device, from 0; which one, of several GPUs.
+    """
 
     devtype2str: ClassVar[dict[int, str]] = {1: "cpu", 2: "gpu", 3: "cpu_pinned", 5: "cpu_shared"}
     devstr2type: ClassVar[dict[str, int]] = {name: code for code, name in devtype2str.items()}
@@ -101,17 +110,35 @@ _LOCAL = Context._default_ctx = _CurrentDevice()
 
 
 def cpu(device_id: int = 0) -> Context:
-    """The CPU."""
+    """The CPU.
+
+    Parameters
+    ----------
+    device_id:
+        The number of the device, from 0; all numbers name the same memory.
+    """
     return Context("cpu", device_id)
 
 
 def cpu_pinned(device_id: int = 0) -> Context:
-    """Pinned host memory; on this version the same as :func:`cpu`."""
+    """Pinned host memory; on this version the same as :func:`cpu`.
+
+    Parameters
+    ----------
+    device_id:
+        The number of the device, from 0; all numbers name the same memory.
+    """
     return Context("cpu_pinned", device_id)
 
 
 def gpu(device_id: int = 0) -> Context:
-    """A GPU; naming one is fine, putting an array there needs one: see docs/gpu.md."""
+    """A GPU; naming one is fine, putting an array there needs one: see docs/gpu.md.
+
+    Parameters
+    ----------
+    device_id:
+        The number of the device, from 0, as the driver counts them.
+    """
     return Context("gpu", device_id)
 
 
@@ -121,7 +148,13 @@ def num_gpus() -> int:
 
 
 def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
-    """The free bytes and all bytes of a GPU's memory; memory cached by a pool is not free."""
+    """The free bytes and all bytes of a GPU's memory; memory cached by a pool is not free.
+
+    Parameters
+    ----------
+    device_id:
+        The number of the device, from 0, as the driver counts them.
+    """
     return HOOKS.devices().device(device_id).memory()
 
 
@@ -131,7 +164,10 @@ def current_context() -> Context:
 
 
 def working_device(context: Context) -> Context:
-    """The device of an operator's results: memory that is only shared or pinned, ``cpu_pinned``, is none."""
+    """The device of an operator's results for arrays on ``context``.
+
+    Memory that is only shared or pinned, ``cpu_pinned``, is none: results are on the CPU.
+    """
     return CPU if context.device_type in ("cpu_pinned", "cpu_shared") else context
 
 
@@ -139,12 +175,12 @@ _NOTHING = nullcontext()
 
 
 def working_on(context: Context) -> AbstractContextManager[Any]:
-    """A context manager that makes a device the current one, if it is not."""
+    """A context manager that makes ``context`` the current device, if it is not."""
     return _NOTHING if context == _LOCAL.value else Context(context)
 
 
 def check_device(ctx: Context | None) -> Context:
-    """The given device or the default, once it is sure that arrays can live there."""
+    """The device ``ctx``, or the default for None, once it is sure that arrays can live there."""
     ctx = current_context() if ctx is None else ctx
     if not isinstance(ctx, Context):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ArgumentTypeError(f"Context type error: expected a Context such as mx.cpu(), got {ctx!r}")

@@ -16,6 +16,15 @@ class DataLoaderIter(DataIter):
     """The batches of a DataLoader of pairs (data, label); the last one is filled up to the size of the first.
 
     Its first batch is read at once, for the shapes. ``getpad`` says how many samples only fill up.
+
+    Parameters
+    ----------
+    loader:
+        A DataLoader whose batches are pairs (data, label); one without a batch is an MXNetError.
+    data_name, label_name:
+        The names of data and labels in ``provide_data`` and ``provide_label``.
+    dtype:
+        The dtype of data and labels.
     """
 
     def __init__(

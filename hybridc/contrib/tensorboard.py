@@ -26,12 +26,16 @@ def _writer(folder: str) -> Any:
 
 
 class LogMetricsCallback:
-    """A callback for ``BaseModule.fit``: writes the metrics into files in ``logging_dir``, step by epoch.
+    """A callback for ``BaseModule.fit``: writes the metrics into files, step by epoch.
 
-    ``prefix`` goes before the metrics' names, with a hyphen.
+    An UnsupportedError says that no package which writes such files is installed.
 
-    Raises:
-        UnsupportedError: no package that writes such files is installed.
+    Parameters
+    ----------
+    logging_dir:
+        The folder of the files.
+    prefix:
+        What goes before the metrics' names, with a hyphen; None for nothing.
     """
 
     def __init__(self, logging_dir: str, prefix: str | None = None) -> None:
@@ -39,7 +43,7 @@ class LogMetricsCallback:
         self.summary_writer = _writer(logging_dir)
 
     def __call__(self, param: Any) -> None:
-        """Write the metric of a ``BatchEndParam``; nothing if there is none."""
+        """Write the metric of ``param``, a ``BatchEndParam``; nothing if there is none."""
         if param.eval_metric is None:
             return
         for name, value in param.eval_metric.get_name_value():

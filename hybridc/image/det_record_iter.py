@@ -47,32 +47,66 @@ class ImageDetRecordIter(RecordBatches):
 
     Parameters
     ----------
+    path_imgrec:
+        The record file.
+    data_shape:
+        (3 or 1, height, width) of an image after augmentation.
+    batch_size:
+        How many images a batch has, 1 at least.
+    path_imglist:
+        A list file with other labels for the records' ids; empty for none.
     label_width, label_pad_width:
         How many numbers each record has, if all have the same count; how many a row has room for, by default the most
         of all records.
+    preprocess_threads, prefetch_buffer:
+        Threads, and batches that they prepare ahead.
+    num_parts, part_index:
+        Only the images of one of several parts of equal size: those of a rank.
+    shuffle, seed:
+        Whether the order of images is random; it and all random changes follow from the seed.
+    round_batch:
+        Whether the last batch is filled up with the first images, with which the next epoch then does not begin;
+        else with zeros. ``pad`` of the batch says how many.
+    dtype:
+        The dtype of the images; None is float32.
     resize, resize_mode:
         The shorter side before all else; at the end ``"force"`` makes the image fill its place, ``"shrink"`` makes it
         smaller if it does not fit, ``"fit"`` makes it as large as fits, of the same shape, with zeros beside it.
-    rand_mirror_prob, rand_pad_prob, max_pad_scale, fill_value:
-        Chances of a mirrored image, and of a margin of a colour around one, which is up to so many times larger.
     rand_crop_prob, num_crop_sampler:
         The chance of a random part, and how many samplers try to find one, in random order. A sampler has an entry in
         each of the following, or there is one for all.
     min_crop_scales, max_crop_scales, min_crop_aspect_ratios, max_crop_aspect_ratios, max_crop_trials:
         The side of a part, as a share of the image's; width by height; how often it is tried.
-    min_crop_overlaps, max_crop_overlaps, min_crop_sample_coverages, …, max_crop_object_coverages:
-        What a part shares with some box: as a share of both together, of the part, and of the box.
+    min_crop_overlaps, max_crop_overlaps:
+        What a part shares with some box, as a share of both together.
+    min_crop_sample_coverages, max_crop_sample_coverages:
+        The same as a share of the part.
+    min_crop_object_coverages, max_crop_object_coverages:
+        The same as a share of the box.
     crop_emit_mode, emit_overlap_thresh:
         Which boxes a part keeps: ``"center"``, those whose centre is in it; ``"overlap"``, those of which a larger
         share is.
     random_contrast_prob, max_random_contrast:
         The chance of colours times a number around 1.
-    random_hue_prob, max_random_hue, random_saturation_prob, …, max_random_illumination:
-        Chances of changes of hue, saturation and lightness, and the largest of them (of 180, 255 and 255).
-    mean_r, …, std_b, scale:
+    max_random_hue, max_random_saturation, max_random_illumination:
+        The largest of these changes, of 180, 255 and 255.
+    random_hue_prob, random_saturation_prob, random_illumination_prob:
+        Chances of changes of hue, saturation and lightness.
+    rand_mirror_prob, rand_pad_prob, max_pad_scale, fill_value:
+        Chances of a mirrored image, and of a margin of a colour around one, which is up to so many times larger.
+    inter_method:
+        The interpolation; see ``mx.image.imresize``.
+    mean_r, mean_g, mean_b, std_r, std_g, std_b, scale:
         ``(image - mean) / std * scale``; a deviation of 0 does nothing.
     mean_img:
         A file with the mean of all images, to be subtracted instead; it is written where it does not exist.
+    path_imgidx:
+        The index of the record file, whose order is that of the images; empty for none.
+    data_name, label_name:
+        The names of images and labels in ``provide_data`` and ``provide_label``.
+    tail:
+        What becomes of images that do not come out even: ``"pad"`` takes the first images once more, ``"discard"``
+        leaves them out, ``"keep"`` gives the first parts one more.
     """
 
     def __init__(

@@ -155,7 +155,15 @@ class RecordBatches(MXDataIter):
             threads.shutdown(wait=False, cancel_futures=True)
 
     def image_of(self, place: int, number: int) -> tuple[Array, Array]:
-        """The image CHW of a record, and its labels; ``number`` counts the images that were asked for."""
+        """The image CHW of a record, and its labels.
+
+        Parameters
+        ----------
+        place:
+            The offset of the record in the file, in bytes.
+        number:
+            How many images were asked for before: what random changes follow from, beside the seed.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not define image_of")
 
     def record(self, place: int) -> tuple[str, Array, Array]:
@@ -192,7 +200,13 @@ class RecordBatches(MXDataIter):
             self.mean = mean.asnumpy().transpose(1, 2, 0)
 
     def values_of(self, place: int, number: int) -> tuple[Array, Array]:
-        """The image HWC of a record, augmented, before the mean is subtracted, and its labels."""
+        """The image HWC of a record, augmented, before the mean is subtracted, and its labels.
+
+        Parameters
+        ----------
+        place, number:
+            As for :meth:`image_of`.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not define values_of")
 
     def as_data(self, image: Array) -> Array:
@@ -279,42 +293,55 @@ class ImageRecordIter(RecordBatches):
         A record file, and if there are, its index, and a list file with other labels for the records' ids.
     data_shape:
         (3 or 1, height, width) of an image after augmentation.
+    batch_size:
+        How many images a batch has, 1 at least.
+    label_width:
+        How many numbers the label of a record has; others are a ShapeError.
+    preprocess_threads, prefetch_buffer:
+        Threads, and batches that they prepare ahead.
+    num_parts, part_index:
+        Only the images of one of several parts of equal size: those of a rank.
+    seed, seed_aug, shuffle:
+        The order of images, if they are shuffled, and all random changes follow from the seeds.
     round_batch:
         Whether the last batch is filled up with the first images, with which the next epoch then does not begin; else
         with zeros. ``pad`` of the batch says how many.
+    dtype:
+        Of the images; float32 by default.
     resize, pad, fill_value:
         The shorter side, and a margin of a colour, before a part of the image is taken.
     rand_crop, random_resized_crop:
         A random part instead of the middle; of random size (``min_random_area`` to ``max_random_area``) and shape
         (``min_aspect_ratio`` to ``max_aspect_ratio``), too.
+    max_aspect_ratio, min_aspect_ratio:
+        The range of width to height of a random part; with ``min_aspect_ratio=None`` it is from ``1 -
+        max_aspect_ratio`` to ``1 + max_aspect_ratio``.
+    max_random_area, min_random_area:
+        The range of the area of a random part, as a share of the image's.
+    brightness, contrast, saturation, pca_noise:
+        Random changes of colours: by factors around 1, and AlexNet's noise.
+    inter_method:
+        The interpolation; see ``mx.image.imresize``.
     mirror, rand_mirror:
         All images mirrored; half of them, at random.
+    mean_r, mean_g, mean_b, std_r, std_g, std_b, scale:
+        ``(image - mean) * scale / std``, for each channel.
+    max_random_contrast, max_random_illumination:
+        A random factor around 1, and a random number, after the mean is subtracted.
     max_rotate_angle, rotate, max_shear_ratio, min_random_scale, max_random_scale, min_img_size, max_img_size:
         A random affine map before a part is taken: the angle in degrees, random or fixed, the shear, the factor of the
         size, and the least and largest side. ``max_aspect_ratio`` holds for it, unless ``random_resized_crop`` is set.
     min_crop_size, max_crop_size:
         A square part of a random side, which is then resized.
-    brightness, contrast, saturation, pca_noise:
-        Random changes of colours: by factors around 1, and AlexNet's noise.
     random_h, random_s, random_l:
         The largest random change of hue (of 180), saturation and lightness (of 255).
-    mean_r, …, std_b, scale:
-        ``(image - mean) * scale / std``, for each channel.
     mean_img:
         A file with the mean of all images, to be subtracted instead; it is written where it does not exist.
-    max_random_contrast, max_random_illumination:
-        A random factor around 1, and a random number, after the mean is subtracted.
-    dtype:
-        Of the images; float32 by default.
-    seed, seed_aug, shuffle:
-        The order of images, if they are shuffled, and all random changes follow from the seeds.
-    num_parts, part_index:
-        Only the images of one of several parts of equal size: those of a rank.
+    data_name, label_name:
+        The names of images and labels in ``provide_data`` and ``provide_label``.
     tail:
         What becomes of images that do not come out even: ``"pad"`` takes the first images once more, ``"discard"``
         leaves them out, ``"keep"`` gives the first parts one more, for evaluation.
-    preprocess_threads, prefetch_buffer:
-        Threads, and batches that they prepare ahead.
     """
 
     def __init__(

@@ -10,12 +10,12 @@ from hybridc.io.data_iter import named_arrays
 
 
 def has_instance(data: Iterable[tuple[str, Any]], dtype: type) -> bool:
-    """Whether one of the arrays is of a class."""
+    """Whether one of the arrays of ``data``, pairs of names and arrays, is of the class ``dtype``."""
     return any(isinstance(x, dtype) for _, x in data)
 
 
 def rows_of(data: Iterable[tuple[str, NDArray]], idx: Any) -> list[tuple[str, NDArray]]:
-    """The arrays with only these rows, in this order."""
+    """The arrays of ``data``, pairs of names and arrays, with only the rows ``idx``, in this order."""
     return [(name, NDArray(values_of(x)[idx])) for name, x in data]
 
 

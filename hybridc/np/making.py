@@ -185,7 +185,7 @@ def full_like(
 def arange(
     start: float, stop: float | None = None, step: float | None = 1, dtype: Any = None, ctx: Context | None = None
 ) -> Any:
-    """start, start + step, … up to but without stop; with one number, it is stop."""
+    """``start``, ``start + step``, … up to but without ``stop``; with one number, it is ``stop``."""
     if stop is None:
         start, stop = 0, start
     if step is None:
@@ -262,5 +262,5 @@ def from_dlpack(x: Any) -> ndarray:
 
 
 def from_numpy(data: Any) -> ndarray:
-    """The array of a NumPy array's memory."""
+    """The array of the memory of ``data``, an array of NumPy."""
     return ndarray(data)

@@ -140,7 +140,17 @@ def on_copies(name: str, function: Any) -> Callable[..., Any]:
 
 
 def in1d(ar1: Any, ar2: Any, assume_unique: bool = False, invert: bool = False) -> Any:
-    """For each element of the flattened ``ar1`` whether ``ar2`` has it, as booleans."""
+    """For each element of the flattened ``ar1`` whether ``ar2`` has it, as booleans.
+
+    Parameters
+    ----------
+    ar1, ar2:
+        Arrays, which are flattened.
+    assume_unique:
+        Whether no array has an element twice, which is faster.
+    invert:
+        Whether an answer says that ``ar2`` has it not.
+    """
 
     def contained(x: Any, *rest: Any) -> Any:
         return onp.isin(onp.ravel(x), *rest)

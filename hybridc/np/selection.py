@@ -188,7 +188,7 @@ def _check_sort(name: str, order: Any) -> None:
 
 
 def diag(array: Any, k: int = 0) -> Any:
-    """The k-th diagonal of a matrix, or the matrix with these elements on it."""
+    """The ``k``-th diagonal of the matrix ``array``, or the matrix with the elements of a vector on it."""
     a = given(array)
     if a.ndim not in (1, 2):
         raise ValueError("Input must be 1- or 2-d.")

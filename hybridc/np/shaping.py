@@ -96,7 +96,13 @@ def new_shape(old: tuple[int, ...], new: Any) -> tuple[int, ...]:
 
 
 def reshape(a: Any, newshape: Any, order: str = "C", out: Any = None) -> Any:
-    """The same elements in another shape, in which one -1 is what is left; outside of traces a view."""
+    """The same elements in another shape, in which one -1 is what is left; outside of traces a view.
+
+    Parameters
+    ----------
+    newshape:
+        The shape, a tuple or one size; one size may be -1.
+    """
     if order not in ("C", "A", "K"):
         raise NotImplementedError(f"mx.np.reshape: order={order!r} is not supported; arrays are in row-major order")
     a = given(a)
@@ -257,7 +263,13 @@ def promoted(arrays: Sequence[Any]) -> list[Any]:
 
 
 def concatenate(seq: Any, axis: int | None = 0, out: Any = None) -> Any:
-    """The arrays one after the other along an axis; flattened ones for ``axis=None``."""
+    """The arrays one after the other along an axis; flattened ones for ``axis=None``.
+
+    Parameters
+    ----------
+    seq:
+        A list or tuple of arrays, whose shapes agree but for the axis along which they are joined.
+    """
     arrays = promoted(list(seq))
     if not arrays:
         raise ValueError("need at least one array to concatenate")
@@ -294,13 +306,25 @@ row_stack = vstack
 
 
 def hstack(arrays: Any) -> Any:
-    """The arrays beside each other."""
+    """The arrays beside each other.
+
+    Parameters
+    ----------
+    arrays:
+        A list or tuple of arrays, whose shapes agree but for the axis along which they are joined.
+    """
     made = [atleast_1d(a) for a in arrays]
     return concatenate(made, 0 if made and made[0].ndim == 1 else 1)
 
 
 def dstack(arrays: Any) -> Any:
-    """The arrays one after the other along the third axis."""
+    """The arrays one after the other along the third axis.
+
+    Parameters
+    ----------
+    arrays:
+        A list or tuple of arrays, whose shapes agree but for the axis along which they are joined.
+    """
     return concatenate([atleast_3d(a) for a in arrays], 2)
 
 

@@ -60,7 +60,10 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
 
 
 def matmul(a: Any, b: Any, out: Any = None, **kwargs: Any) -> Any:
-    """The matrix product of the last two axes; others broadcast, and a vector is a row or a column."""
+    """The matrix product of the last two axes of ``a`` and ``b``; others broadcast.
+
+    A vector is a row on the left, and a column on the right; numbers are a ValueError.
+    """
     if kwargs:
         check_ufunc("matmul", kwargs)
     if is_number(a) or is_number(b) or not operand(a).ndim or not operand(b).ndim:

@@ -78,12 +78,12 @@ waitall = nd.waitall
 
 
 def save(file: str, arr: Any) -> None:
-    """Write an array, a list or a dict of them into a file, as ``nd.save`` does."""
+    """Write an array, a list or a dict of them, ``arr``, into the file ``file``, as ``nd.save`` does."""
     nd.save(file, arr)
 
 
 def load(file: str) -> Any:
-    """Read the arrays of a file, as ``nd.load`` does: a list, or a dict if they have names."""
+    """Read the arrays of the file ``file``, as ``nd.load`` does: a list, or a dict if they have names."""
     found = nd.load(file)
     return {name: as_numpy(x) for name, x in found.items()} if isinstance(found, dict) else as_numpy(found)
 

@@ -19,14 +19,38 @@ __all__ = ["bernoulli", "normal_n", "seed", "uniform_n"]
 
 
 def seed(seed: int, ctx: Any = "all") -> None:
-    """Seed the random numbers, of one device or of all."""
+    """Seed the random numbers.
+
+    Parameters
+    ----------
+    seed:
+        An integer.
+    ctx:
+        Accepted for MXNet's API: all devices share one stream.
+    """
     random.seed(seed, ctx)
 
 
 def bernoulli(
     prob: Any = None, logit: Any = None, size: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None
 ) -> Any:
-    """1 with a probability, or with that of a logit, else 0."""
+    """1 with a probability, or with that of a logit, else 0. One of both is given, else it is a ValueError.
+
+    Parameters
+    ----------
+    prob:
+        The probability, 0 to 1, a number or an array.
+    logit:
+        The logarithm of the odds, ``log(p / (1 - p))``, a number or an array.
+    size:
+        The shape of the result; None is that of the parameter.
+    dtype:
+        The dtype of the result; None is float32.
+    ctx:
+        The device; None is the current one.
+    out:
+        An array of the result's shape into which it is written; None makes a new one.
+    """
     if (prob is None) == (logit is None):
         raise ValueError(
             f"Either `prob` or `logit` must be specified, but not both. Received prob={prob}, logit={logit}"
@@ -39,12 +63,36 @@ def bernoulli(
 
 
 def uniform_n(low: Any = 0.0, high: Any = 1.0, batch_shape: Any = None, dtype: Any = None, ctx: Any = None) -> Any:
-    """Samples of a uniform distribution: ``batch_shape`` of them for each element of the parameters."""
+    """Samples of a uniform distribution: ``batch_shape`` of them for each element of the parameters.
+
+    Parameters
+    ----------
+    low, high:
+        The bounds, of which the second is excluded; numbers or arrays, which broadcast.
+    batch_shape:
+        The shape of the samples of each element: the result has it before that of the parameters. None is ().
+    dtype:
+        The dtype of the result; None is float32.
+    ctx:
+        The device; None is the current one.
+    """
     return uniform(low, high, _before(batch_shape, low, high), dtype, ctx)
 
 
 def normal_n(loc: Any = 0.0, scale: Any = 1.0, batch_shape: Any = None, dtype: Any = None, ctx: Any = None) -> Any:
-    """Samples of a normal distribution: ``batch_shape`` of them for each element of the parameters."""
+    """Samples of a normal distribution: ``batch_shape`` of them for each element of the parameters.
+
+    Parameters
+    ----------
+    loc, scale:
+        The mean and the standard deviation; numbers or arrays, which broadcast.
+    batch_shape:
+        The shape of the samples of each element: the result has it before that of the parameters. None is ().
+    dtype:
+        The dtype of the result; None is float32.
+    ctx:
+        The device; None is the current one.
+    """
     return normal(loc, scale, _before(batch_shape, loc, scale), dtype, ctx)
 
 

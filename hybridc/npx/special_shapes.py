@@ -17,12 +17,12 @@ from hybridc.np.shaping import stack
 
 
 def nonzero(a: Any) -> Any:
-    """The indices of the elements that are not 0, a row for each; int64."""
+    """The indices of the elements of ``a`` that are not 0, a row for each; int64."""
     return stack(indices_of(a), 1)
 
 
 def constraint_check(x: Any, msg: str = "Constraint violated.") -> Any:
-    """True if all elements are not 0; else a ValueError with the message."""
+    """True if all elements of ``x`` are not 0; else a ValueError with the message ``msg``."""
     result = all_of(x)
     if not is_symbol(result) and not bool(result):
         raise ValueError(msg)
@@ -33,7 +33,18 @@ def reshape(a: Any, newshape: Any, reverse: bool = False, order: str = "C") -> A
     """The same elements in another shape, which may contain special numbers.
 
     -1 is what is left; -2 copies a size; -3 drops a size of 1; -4 copies all that remain; -5 multiplies two sizes; -6
-    splits a size into the two that follow. ``reverse`` matches sizes from the right.
+    splits a size into the two that follow.
+
+    Parameters
+    ----------
+    a:
+        The array.
+    newshape:
+        A tuple of sizes and special numbers, or one of them.
+    reverse:
+        Whether sizes are matched from the right.
+    order:
+        ``"C"``: arrays are in row-major order; others are a NotImplementedError.
     """
     a = given(a)
     wanted = (newshape,) if isinstance(newshape, int) else tuple(newshape)

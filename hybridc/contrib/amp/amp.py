@@ -66,39 +66,81 @@ def _target(target_dtype: Any) -> Any:
 
 
 def list_lp16_ops(target_dtype: Any) -> list[str]:
-    """The operators that run in ``target_dtype``."""
+    """The operators that run in ``target_dtype``.
+
+    Parameters
+    ----------
+    target_dtype:
+        ``"float16"`` or ``"bfloat16"``; others are a CheckError.
+    """
     names = _lists(target_dtype)
     return names.BF16_FUNCS if names is lists.symbol_bf16 else names.FP16_FUNCS
 
 
 def list_fp32_ops(target_dtype: Any) -> list[str]:
-    """The operators that run in float32."""
+    """The operators that run in float32.
+
+    Parameters
+    ----------
+    target_dtype:
+        ``"float16"`` or ``"bfloat16"``; others are a CheckError.
+    """
     return _lists(target_dtype).FP32_FUNCS
 
 
 def list_lp16_fp32_ops(target_dtype: Any) -> list[str]:
-    """The operators that run in the dtype of their inputs."""
+    """The operators that run in the dtype of their inputs.
+
+    Parameters
+    ----------
+    target_dtype:
+        ``"float16"`` or ``"bfloat16"``; others are a CheckError.
+    """
     names = _lists(target_dtype)
     return names.BF16_FP32_FUNCS if names is lists.symbol_bf16 else names.FP16_FP32_FUNCS
 
 
 def list_conditional_fp32_ops(target_dtype: Any) -> list[tuple[str, str, list[str]]]:
-    """The operators that run in float32 for some values of an attribute: triples of operator, attribute and values."""
+    """The operators that run in float32 for some values of an attribute: triples of operator, attribute and values.
+
+    Parameters
+    ----------
+    target_dtype:
+        ``"float16"`` or ``"bfloat16"``; others are a CheckError.
+    """
     return _lists(target_dtype).CONDITIONAL_FP32_FUNCS
 
 
 def list_widest_type_cast(target_dtype: Any) -> list[str]:
-    """The operators that run in the widest dtype of their inputs."""
+    """The operators that run in the widest dtype of their inputs.
+
+    Parameters
+    ----------
+    target_dtype:
+        ``"float16"`` or ``"bfloat16"``; others are a CheckError.
+    """
     return _lists(target_dtype).WIDEST_TYPE_CASTS
 
 
 def list_loss_output_functions(target_dtype: Any) -> list[str]:
-    """The operators that are losses, with a gradient of their own."""
+    """The operators that are losses, with a gradient of their own.
+
+    Parameters
+    ----------
+    target_dtype:
+        ``"float16"`` or ``"bfloat16"``; others are a CheckError.
+    """
     return _lists(target_dtype).LOSS_OUTPUT_FUNCTIONS
 
 
 def list_lp16_use_fp32_params(target_dtype: Any) -> dict[str, list[str]] | None:
-    """By operator, the inputs that stay in float32; None for float16."""
+    """By operator, the inputs that stay in float32; None for float16.
+
+    Parameters
+    ----------
+    target_dtype:
+        ``"float16"`` or ``"bfloat16"``; others are a CheckError.
+    """
     names = _lists(target_dtype)
     return names.BF16_USE_FP32_PARAMS if names is lists.symbol_bf16 else None
 
@@ -171,6 +213,18 @@ def init(
 
     Matrix products and convolutions run in ``target_dtype``, what needs the range or the digits in float32; the lists
     change which. Parameters stay as they are, in float32.
+
+    Parameters
+    ----------
+    target_dtype:
+        ``"float16"`` or ``"bfloat16"``; others are a CheckError.
+    target_precision_ops:
+        MXNet's names of the operators that run in ``target_dtype``; None is :func:`list_lp16_ops`.
+    conditional_fp32_ops:
+        Triples of an operator, an attribute and a list of its values, for which it runs in float32; None is
+        :func:`list_conditional_fp32_ops`.
+    fp32_ops:
+        Those that run in float32; None is :func:`list_fp32_ops`.
     """
     if _STARTED.scaler is not None:
         return
@@ -182,7 +236,13 @@ def init(
 
 
 def init_trainer(optimizer_or_trainer: Any) -> None:
-    """Give a Trainer a scaler of losses: steps whose gradients overflow are left out."""
+    """Give a Trainer a scaler of losses: steps whose gradients overflow are left out.
+
+    Parameters
+    ----------
+    optimizer_or_trainer:
+        The Trainer; an Optimizer is an ArgumentTypeError.
+    """
     if _STARTED.scaler is None:
         raise CheckError("AMP not initialized, did you forget to call amp.init()?")
     trainer = _trainer(optimizer_or_trainer)
@@ -193,7 +253,15 @@ def init_trainer(optimizer_or_trainer: Any) -> None:
 
 @contextlib.contextmanager
 def scale_loss(loss: Any, optimizer_or_trainer: Any) -> Generator[Any]:
-    """``with scale_loss(loss, trainer) as scaled:`` the loss, or a list of them, times the scale; ``step`` divides."""
+    """``with scale_loss(loss, trainer) as scaled:`` the loss, or a list of them, times the scale; ``step`` divides.
+
+    Parameters
+    ----------
+    loss:
+        An array, or a list of them.
+    optimizer_or_trainer:
+        The Trainer, after :func:`init_trainer`, else it is a CheckError.
+    """
     scaler = getattr(optimizer_or_trainer, "_amp_loss_scaler", None)
     if scaler is None:
         raise CheckError("Loss scaler is not initialized, did you forget to call amp.init_trainer()?")
@@ -206,7 +274,13 @@ def scale_loss(loss: Any, optimizer_or_trainer: Any) -> Generator[Any]:
 
 
 def unscale(optimizer_or_trainer: Any) -> None:
-    """Divide the gradients by the scale now, as for clipping them; ``step`` does not do it again."""
+    """Divide the gradients by the scale now, as for clipping them; ``step`` does not do it again.
+
+    Parameters
+    ----------
+    optimizer_or_trainer:
+        The Trainer; an Optimizer is an ArgumentTypeError.
+    """
     trainer = _trainer(optimizer_or_trainer)
     for param in trainer._params:
         for grad in param.gradients() if param.grad_req != "null" else ():
@@ -235,10 +309,30 @@ def convert_symbol(
     data_names: Sequence[str] | None = None,
     cast_optional_params: bool = False,
 ) -> ComposedSymbol:
-    """A symbol with casts, so that its operators run in the dtypes of the lists; nodes of excluded names in float32.
+    """A symbol with casts, so that its operators run in the dtypes of the lists.
 
-    Inputs that are not among ``data_names`` are parameters; without the names all inputs are data. With
-    ``cast_optional_params`` those of which only the 16 bits are used have this dtype.
+    A list that is wrong, as one that names an operator twice, is a CheckError.
+
+    Parameters
+    ----------
+    sym:
+        The symbol.
+    target_dtype:
+        ``"float16"`` or ``"bfloat16"``; others are a CheckError.
+    target_dtype_ops:
+        MXNet's names of the operators that run in ``target_dtype``; None is :func:`list_lp16_ops`.
+    fp32_ops:
+        Those that run in float32; None is :func:`list_fp32_ops`.
+    conditional_fp32_ops:
+        Triples of an operator, an attribute and a list of its values, for which it runs in float32; None is
+        :func:`list_conditional_fp32_ops`.
+    excluded_sym_names:
+        The names of nodes that run in float32; None for none.
+    data_names:
+        The names of the inputs that are no parameters; None takes all inputs for data.
+    cast_optional_params:
+        Whether parameters of which only the 16 bits are used have this dtype; else they stay in float32 and are
+        cast in each call.
     """
     if not isinstance(sym, ComposedSymbol):
         raise CheckError(f"convert_symbol: sym must be a Symbol, got {type(sym).__name__}")
@@ -270,7 +364,29 @@ def convert_model(
     excluded_sym_names: list[str] | None = None,
     cast_optional_params: bool = False,
 ) -> tuple[ComposedSymbol, dict[str, Any], dict[str, Any]]:
-    """As :func:`convert_symbol`, for a symbol with its parameters, which are cast where it says so."""
+    """As :func:`convert_symbol`, for a symbol with its parameters, which are cast where it says so.
+
+    Parameters
+    ----------
+    sym:
+        The symbol.
+    arg_params, aux_params:
+        Dicts of its parameters and auxiliary states by name.
+    target_dtype:
+        ``"float16"`` or ``"bfloat16"``; others are a CheckError.
+    target_dtype_ops:
+        MXNet's names of the operators that run in ``target_dtype``; None is :func:`list_lp16_ops`.
+    fp32_ops:
+        Those that run in float32; None is :func:`list_fp32_ops`.
+    conditional_fp32_ops:
+        Triples of an operator, an attribute and a list of its values, for which it runs in float32; None is
+        :func:`list_conditional_fp32_ops`.
+    excluded_sym_names:
+        The names of nodes that run in float32; None for none.
+    cast_optional_params:
+        Whether parameters of which only the 16 bits are used have this dtype; else they stay in float32 and are
+        cast in each call.
+    """
     for name, given in (("arg_params", arg_params), ("aux_params", aux_params)):
         if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise CheckError(f"convert_model: {name} must be a dict of arrays, got {type(given).__name__}")
@@ -307,7 +423,26 @@ def convert_hybrid_block(
 ) -> SymbolBlock:
     """As :func:`convert_symbol`, for a block that was hybridized and called: a SymbolBlock for prediction.
 
-    The parameters are on the device of the block's, unless ``ctx`` is another.
+    Parameters
+    ----------
+    block:
+        The block.
+    target_dtype:
+        ``"float16"`` or ``"bfloat16"``; others are a CheckError.
+    target_dtype_ops:
+        MXNet's names of the operators that run in ``target_dtype``; None is :func:`list_lp16_ops`.
+    fp32_ops:
+        Those that run in float32; None is :func:`list_fp32_ops`.
+    conditional_fp32_ops:
+        Triples of an operator, an attribute and a list of its values, for which it runs in float32; None is
+        :func:`list_conditional_fp32_ops`.
+    excluded_sym_names:
+        The names of nodes that run in float32; None for none.
+    ctx:
+        The device of the parameters, or a list of devices; None is that of the block's.
+    cast_optional_params:
+        Whether parameters of which only the 16 bits are used have this dtype; else they stay in float32 and are
+        cast in each call.
     """
     # COMPAT(mxnet): ctx is that of the block by default; there gpu(0).
     if not isinstance(block, HybridBlock):
@@ -334,7 +469,27 @@ def convert_bucketing_module(
     excluded_sym_names: list[str] | None = None,
     cast_optional_params: bool = False,
 ) -> BucketingModule:
-    """As :func:`convert_model`, for the symbols of all buckets that a module has had; parameters must be there."""
+    """As :func:`convert_model`, for the symbols of all buckets that a module has had.
+
+    Parameters
+    ----------
+    bucketing_mod:
+        The BucketingModule, whose parameters must be there.
+    target_dtype:
+        ``"float16"`` or ``"bfloat16"``; others are a CheckError.
+    target_dtype_ops:
+        MXNet's names of the operators that run in ``target_dtype``; None is :func:`list_lp16_ops`.
+    fp32_ops:
+        Those that run in float32; None is :func:`list_fp32_ops`.
+    conditional_fp32_ops:
+        Triples of an operator, an attribute and a list of its values, for which it runs in float32; None is
+        :func:`list_conditional_fp32_ops`.
+    excluded_sym_names:
+        The names of nodes that run in float32; None for none.
+    cast_optional_params:
+        Whether parameters of which only the 16 bits are used have this dtype; else they stay in float32 and are
+        cast in each call.
+    """
     if not isinstance(bucketing_mod, BucketingModule):
         raise CheckError(f"convert_bucketing_module: expected a BucketingModule, got {type(bucketing_mod).__name__}")
     return bucketing_mod.converted(

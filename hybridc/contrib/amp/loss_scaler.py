@@ -31,7 +31,7 @@ class LossScaler:
         return self._loss_scale
 
     def has_overflow(self, params: Sequence[Any]) -> bool:
-        """Whether some gradient of these parameters is not finite; the next factor follows from it."""
+        """Whether some gradient of the parameters ``params`` is not finite; the next factor follows from it."""
         with autograd.pause():
             grads = [grad for p in params if p.grad_req != "null" for grad in p.gradients()]
             overflows = bool(grads) and not bool(nd.multi_all_finite(*grads, num_arrays=len(grads)).asscalar())

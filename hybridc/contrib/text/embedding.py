@@ -263,10 +263,13 @@ create = registry.get_create_func(_TokenEmbedding, "token embedding")
 
 
 def get_pretrained_file_names(embedding_name: str | None = None) -> Any:
-    """The names of the files that a token embedding reads, or of all of them: a dict of lists.
+    """The names of the files that a token embedding reads.
 
-    Raises:
-        KeyError: there is no such token embedding.
+    Parameters
+    ----------
+    embedding_name:
+        ``"glove"``, ``"fasttext"``, or a name under which yours is registered, else a KeyError; None gives a dict
+        of the lists of all.
     """
     known = registry.get_registry(_TokenEmbedding)
     if embedding_name is None:
@@ -278,9 +281,18 @@ def get_pretrained_file_names(embedding_name: str | None = None) -> Any:
 
 @register
 class GloVe(_TokenEmbedding):
-    """Stanford's vectors, global vectors for word representation: the file in ``embedding_root``/glove.
+    """Stanford's vectors, global vectors for word representation.
 
-    ``vocabulary`` restricts the tokens; without it all of the file are indexed.
+    Parameters
+    ----------
+    pretrained_file_name:
+        One of those that :func:`get_pretrained_file_names` lists, else a KeyError.
+    embedding_root:
+        The folder in whose folder ``glove`` the file is; None is ``$MXNET_HOME/embeddings``.
+    init_unknown_vec:
+        A function that makes the vector of unknown tokens, where the file has none: called with ``shape``.
+    vocabulary:
+        The Vocabulary to whose tokens the vectors are restricted; None takes all of the file.
     """
 
     pretrained_file_name_sha1: ClassVar[dict[str, str]] = dict.fromkeys(_GLOVE_NAMES.split(), "")
@@ -300,9 +312,18 @@ class GloVe(_TokenEmbedding):
 
 @register
 class FastText(_TokenEmbedding):
-    """fastText's vectors: the file in ``embedding_root``/fasttext.
+    """fastText's vectors.
 
-    ``vocabulary`` restricts the tokens; without it all of the file are indexed.
+    Parameters
+    ----------
+    pretrained_file_name:
+        One of those that :func:`get_pretrained_file_names` lists, else a KeyError.
+    embedding_root:
+        The folder in whose folder ``fasttext`` the file is; None is ``$MXNET_HOME/embeddings``.
+    init_unknown_vec:
+        A function that makes the vector of unknown tokens, where the file has none: called with ``shape``.
+    vocabulary:
+        The Vocabulary to whose tokens the vectors are restricted; None takes all of the file.
     """
 
     pretrained_file_name_sha1: ClassVar[dict[str, str]] = dict.fromkeys(
@@ -323,7 +344,21 @@ class FastText(_TokenEmbedding):
 
 
 class CustomEmbedding(_TokenEmbedding):
-    """Vectors of a user's file: on each line a token and its numbers, with ``elem_delim`` between them."""
+    """Vectors of a user's file: on each line a token and its numbers.
+
+    Parameters
+    ----------
+    pretrained_file_path:
+        The path of the file, else a ValueError.
+    elem_delim:
+        What is between a token and its numbers.
+    encoding:
+        The encoding of the file.
+    init_unknown_vec:
+        A function that makes the vector of unknown tokens, where the file has none: called with ``shape``.
+    vocabulary:
+        The Vocabulary to whose tokens the vectors are restricted; None takes all of the file.
+    """
 
     def __init__(
         self,
@@ -340,7 +375,15 @@ class CustomEmbedding(_TokenEmbedding):
 
 
 class CompositeEmbedding(_TokenEmbedding):
-    """For each token of a vocabulary the vectors that one or several embeddings have, one after the other."""
+    """For each token of a vocabulary the vectors that one or several embeddings have, one after the other.
+
+    Parameters
+    ----------
+    vocabulary:
+        The Vocabulary.
+    token_embeddings:
+        An embedding, or a list of several.
+    """
 
     def __init__(self, vocabulary: Vocabulary, token_embeddings: Any) -> None:
         _require(vocabulary, Vocabulary, "vocabulary")

@@ -15,9 +15,18 @@ def count_tokens_from_str(
     to_lower: bool = False,
     counter_to_update: Counter[str] | None = None,
 ) -> Counter[str]:
-    """How often each token is in a text; both delimiters are regular expressions, and what is between them is a token.
+    """How often each token is in a text: what is between delimiters.
 
-    The counts are added to ``counter_to_update``, if it is given, which is returned.
+    Parameters
+    ----------
+    source_str:
+        The text.
+    token_delim, seq_delim:
+        Regular expressions: what is between tokens, and what is between sequences of them.
+    to_lower:
+        Whether tokens are counted in lower case.
+    counter_to_update:
+        A Counter to which the counts are added, and which is returned; None makes a new one.
     """
     tokens = (token for token in re.split(f"{token_delim}|{seq_delim}", source_str) if token)
     counter: Counter[str] = Counter() if counter_to_update is None else counter_to_update

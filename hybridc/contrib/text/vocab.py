@@ -16,8 +16,20 @@ UNKNOWN = 0  # the index of all tokens that have none
 class Vocabulary:
     """Indices of tokens: 0 is the unknown token's, the reserved ones follow, then those counted, by falling frequency.
 
-    Tokens of one frequency are sorted. ``most_freq_count`` bounds the counted tokens, ``min_freq`` is the frequency
-    from which they get an index.
+    Tokens of one frequency are sorted.
+
+    Parameters
+    ----------
+    counter:
+        A ``collections.Counter`` of tokens, or None for no counted ones.
+    most_freq_count:
+        How many counted tokens get an index; None for all.
+    min_freq:
+        The frequency from which tokens get an index, 1 at least.
+    unknown_token:
+        The token that stands for all others.
+    reserved_tokens:
+        Tokens that have an index in any case, each once; None for none.
     """
 
     def __init__(
@@ -74,17 +86,16 @@ class Vocabulary:
         return self._reserved_tokens
 
     def to_indices(self, tokens: Any) -> Any:
-        """The index of a token, or a list of them for a list; 0 for unknown ones."""
+        """The index of a token, or a list of them for a list ``tokens``; 0 for unknown ones."""
         known = self.token_to_idx
         if not isinstance(tokens, list):
             return known.get(tokens, UNKNOWN)
         return [known.get(token, UNKNOWN) for token in cast("list[Any]", tokens)]
 
     def to_tokens(self, indices: Any) -> Any:
-        """The token of an index, or a list of them for a list.
+        """The token of an index, or a list of them for a list ``indices``.
 
-        Raises:
-            ValueError: an index is no integer, or too large.
+        An index that is no integer, or too large, is a ValueError.
         """
         if isinstance(indices, list):
             return [self._token(i) for i in cast("list[Any]", indices)]

@@ -23,7 +23,7 @@ class Stack:
     """Samples of one shape along a new first axis."""
 
     def __call__(self, data: Sequence[Any]) -> NDArray:
-        """The batch."""
+        """The batch of the samples ``data``, a list of arrays or numbers."""
         arrays = [_array(sample) for sample in data]
         shapes = sorted({a.shape for a in arrays})
         if len(shapes) > 1:
@@ -35,9 +35,16 @@ class Stack:
 
 
 class Pad:
-    """Samples along a new first axis, filled up with ``val`` to the largest size of each axis.
+    """Samples along a new first axis, filled up to the largest size of each axis.
 
-    ``round_to`` makes the sizes multiples of it; ``dtype`` is that of the batch.
+    Parameters
+    ----------
+    val:
+        What they are filled up with.
+    dtype:
+        The dtype of the batch; None is one that holds those of all samples.
+    round_to:
+        What sizes are made multiples of; None leaves them.
     """
 
     def __init__(self, val: float = 0, dtype: npt.DTypeLike | None = None, round_to: int | None = None) -> None:
@@ -46,7 +53,7 @@ class Pad:
         self._round_to = round_to
 
     def __call__(self, data: Sequence[Any]) -> NDArray:
-        """The batch."""
+        """The batch of the samples ``data``, a list of arrays of equally many axes."""
         arrays = [_array(sample) for sample in data]
         dimensions = {a.ndim for a in arrays}
         if len(dimensions) != 1:
@@ -61,14 +68,20 @@ class Pad:
 
 
 class Group:
-    """One function for each element of the samples, which are tuples: ``Group(Pad(), Stack())``."""
+    """One function for each element of the samples, which are tuples: ``Group(Pad(), Stack())``.
+
+    Parameters
+    ----------
+    fn:
+        The function of the first elements; or a list of the functions of all.
+    """
 
     def __init__(self, fn: Any, *args: Callable[[Sequence[Any]], Any]) -> None:
         first = cast("list[Any]", fn if isinstance(fn, (list, tuple)) else [fn])
         self._fns: list[Callable[[Sequence[Any]], Any]] = [*first, *args]
 
     def __call__(self, data: Sequence[Any]) -> tuple[Any, ...]:
-        """The batches."""
+        """The batches of the samples ``data``, a list of tuples: a tuple."""
         if len(data[0]) != len(self._fns):
             raise MXNetError(f"Group has {len(self._fns)} functions, but the samples have {len(data[0])} elements")
         return tuple(fn([sample[i] for sample in data]) for i, fn in enumerate(self._fns))
@@ -81,7 +94,7 @@ class AsList:
     """The samples as they are, in a list."""
 
     def __call__(self, data: Sequence[Any]) -> list[Any]:
-        """The list."""
+        """The list of the samples ``data``."""
         return list(data)
 
 

@@ -132,7 +132,7 @@ def _matrix(arr: Any) -> Any:
 
 
 def diagflat(array: Any, k: int = 0) -> Any:
-    """The matrix with all elements on its k-th diagonal, and 0 elsewhere."""
+    """The matrix with all elements of ``array`` on its ``k``-th diagonal, and 0 elsewhere."""
     return diag(ravel(given(array)), k)
 
 

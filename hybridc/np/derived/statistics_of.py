@@ -144,7 +144,13 @@ def _at_traced(ascending: Any, places: Any, interpolation: str) -> Any:
 def histogram(
     a: Any, bins: Any = 10, range: Any = None, normed: Any = None, weights: Any = None, density: Any = None
 ) -> list[Any]:
-    """How many elements fall into each bin, in int64, and the edges of the bins, in the dtype of the elements."""
+    """How many elements fall into each bin, in int64, and the edges of the bins, in the dtype of the elements.
+
+    Parameters
+    ----------
+    normed:
+        None or False: what NumPy removed is a NotImplementedError; use ``density``.
+    """
     if normed:
         raise NotImplementedError("mx.np.histogram: normed is not supported; use density")
     a = given(a)
@@ -175,7 +181,7 @@ def polyval(p: Any, x: Any) -> Any:
 
 
 def trapz(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Any:
-    """The integral along an axis by the trapezoidal rule, at points x or at distances dx."""
+    """The integral of ``y`` along ``axis`` by the trapezoidal rule, at points ``x`` or at distances ``dx``."""
     y = given(y)
     axis = normalize_axis("trapz", axis, y.ndim, "axis has")
     lead = (slice(None),) * axis
