@@ -25,7 +25,7 @@ class AttrScope(metaclass=HasClassProperties):
         self._outer: list[AttrScope] = []
 
     def get(self, attr: Mapping[str, str] | None = None) -> dict[str, str]:
-        """The attributes of this scope, overridden by those given."""
+        """The attributes of this scope, overridden by those of the dict ``attr``."""
         return {**self._attr, **(attr or {})}
 
     def __enter__(self) -> AttrScope:

@@ -18,7 +18,19 @@ __all__ = [
 
 
 class BatchEndParam(NamedTuple):
-    """The argument of a batch callback: epoch and batch, from 0, the metric so far, and the loop's local variables."""
+    """What a callback of batches gets.
+
+    Parameters
+    ----------
+    epoch:
+        The number of the epoch, from 0.
+    nbatch:
+        The number of the batch.
+    eval_metric:
+        The metric so far, or None.
+    locals:
+        The local variables of the loop, or None.
+    """
 
     epoch: int
     nbatch: int

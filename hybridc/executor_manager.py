@@ -20,10 +20,26 @@ _check_arguments = check_arguments
 
 
 class DataParallelExecutorManager:
-    """The executors of a symbol on several devices, for batches of ``train_data``; with ``sym_gen`` of several symbols.
+    """The executors of a symbol on several devices, for batches of ``train_data``.
 
-    ``sym_gen`` gives the symbol of a bucket key, which batches have. Parameters are all arguments that ``train_data``
-    does not give, or ``param_names``.
+    Parameters
+    ----------
+    symbol:
+        The symbol; two arguments of one name are an AttributeValueError.
+    ctx:
+        The devices.
+    train_data:
+        An iterator whose batches they are for.
+    arg_names, aux_names:
+        Accepted for MXNet's API; the symbol says them.
+    param_names:
+        The arguments that are parameters; None takes all that ``train_data`` does not give.
+    work_load_list:
+        A number for each device: batches are divided in proportion. None divides them equally.
+    logger:
+        Where messages go; None is the module ``logging``.
+    sym_gen:
+        A function that gives the symbol of a bucket key, which batches have; None for one symbol.
     """
 
     def __init__(
@@ -62,17 +78,29 @@ class DataParallelExecutorManager:
         )  # fmt: skip
 
     def install_monitor(self, monitor: Any) -> None:
-        """Let a monitor look at all executors."""
+        """Let the ``monitor`` look at all executors; with ``sym_gen`` it is a CheckError."""
         if self.sym_gen is not None:
             raise CheckError("Monitoring is not implemented for bucketing; use mx.mod.BucketingModule")
         self._first.install_monitor(monitor)
 
     def set_params(self, arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDArray]) -> None:
-        """Copy values into the parameters and auxiliary states of all devices."""
+        """Copy values into the parameters and auxiliary states of all devices.
+
+        Parameters
+        ----------
+        arg_params, aux_params:
+            Arrays by name.
+        """
         self._first.set_params(arg_params, aux_params)
 
     def copy_to(self, arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDArray]) -> None:
-        """Copy the parameters and auxiliary states, each the mean over devices, into these arrays."""
+        """Copy the parameters and auxiliary states, each the mean over devices, into these arrays.
+
+        Parameters
+        ----------
+        arg_params, aux_params:
+            Arrays by name.
+        """
         self._first.get_params(arg_params, aux_params)
 
     @property
@@ -91,7 +119,7 @@ class DataParallelExecutorManager:
         return self._first.aux_arrays
 
     def load_data_batch(self, data_batch: Any) -> None:
-        """Take the next batch; its bucket becomes the present one."""
+        """Take the next batch, ``data_batch``; its bucket becomes the present one."""
         self._batch = data_batch
         if self.sym_gen is not None:
             key = data_batch.bucket_key
@@ -110,5 +138,15 @@ class DataParallelExecutorManager:
         self._now.backward()
 
     def update_metric(self, metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Let a metric take in the outputs of the last batch."""
+        """Let a metric take in the outputs of the last batch.
+
+        Parameters
+        ----------
+        metric:
+            The metric.
+        labels:
+            The labels of the batch, a list.
+        pre_sliced:
+            Whether they are a list for each device.
+        """
         self._now.update_metric(metric, labels, pre_sliced)

@@ -46,6 +46,10 @@ class FeedForward:
         A device, or several that share every batch.
     num_epoch, epoch_size:
         How many epochs :meth:`fit` trains for, and how many batches an epoch has: all of the data by default.
+    optimizer:
+        An Optimizer, or the name of one.
+    initializer:
+        What gives parameters their first values, where ``arg_params`` and ``aux_params`` have none.
     numpy_batch_size:
         How many samples a batch has where the data is an array.
     arg_params, aux_params, allow_extra_params, begin_epoch:
@@ -175,9 +179,18 @@ class FeedForward:
         return known
 
     def predict(self, X: Any, num_batch: int | None = None, return_data: bool = False, reset: bool = True) -> Any:
-        """The outputs for all batches, or the first ``num_batch``, as NumPy arrays: one, or a list if there are more.
+        """The outputs for all batches as NumPy arrays, one, or a list if there are more; without what fills batches up.
 
-        With ``return_data`` also the data and the labels.
+        Parameters
+        ----------
+        X:
+            An iterator, or an array of samples.
+        num_batch:
+            How many batches; None for all.
+        return_data:
+            Whether the result is a tuple: also the data and the labels.
+        reset:
+            Whether the iterator starts over before.
         """
         data_iter = self._init_iter(X, None, is_train=False)
         module = self._init_predictor(data_iter.provide_data)
@@ -202,7 +215,21 @@ class FeedForward:
         batch_end_callback: Any = None,
         reset: bool = True,
     ) -> Any:
-        """The value of a metric on all batches, or the first ``num_batch``."""
+        """The value of a metric.
+
+        Parameters
+        ----------
+        X:
+            An iterator, whose batches have labels.
+        eval_metric:
+            A metric, or the name of one.
+        num_batch:
+            How many batches; None for all.
+        batch_end_callback:
+            Functions, or one, that get a :class:`BatchEndParam` after each batch.
+        reset:
+            Whether the iterator starts over before.
+        """
         if not isinstance(eval_metric, metric.EvalMetric):
             eval_metric = metric.create(eval_metric)
         data_iter = self._init_iter(X, None, is_train=False)
@@ -235,7 +262,36 @@ class FeedForward:
         eval_end_callback: Any = _LOG_VALIDATION,
         eval_batch_end_callback: Any = None,
     ) -> None:
-        """Train on the batches of an iterator, or on the arrays ``X`` and ``y``; callbacks are those of Module."""
+        """Train on the batches of an iterator, or on arrays.
+
+        Parameters
+        ----------
+        X:
+            An iterator, or an array of samples.
+        y:
+            The labels of an array, as many; None for an iterator.
+        eval_data:
+            What is evaluated after each epoch: an iterator, a pair of arrays, or None.
+        eval_metric:
+            A metric, or the name of one.
+        epoch_end_callback:
+            Functions, or one, that are called after each epoch with its number, the symbol, and both dicts of
+            parameters.
+        batch_end_callback:
+            Functions, or one, that get a :class:`BatchEndParam` after each batch.
+        kvstore:
+            A store, or the name of one, as of ``Module.init_optimizer``.
+        logger:
+            Where messages go; None is the root logger.
+        work_load_list:
+            A number for each device: batches are divided in proportion. None divides them equally.
+        monitor:
+            A :class:`Monitor` that looks at each batch, or None.
+        eval_end_callback:
+            The same after each evaluation; by default they log the metric.
+        eval_batch_end_callback:
+            The same after each batch of an evaluation.
+        """
         if self.num_epoch is None:
             raise CheckError("FeedForward.fit: num_epoch is missing; give it to the constructor")
         data = self._init_iter(X, y, is_train=True)
@@ -300,7 +356,17 @@ class FeedForward:
     # --- files ---------------------------------------------------------------------------------------------
 
     def save(self, prefix: str, epoch: int | None = None, remove_amp_cast: bool = True) -> None:
-        """Save a checkpoint; ``epoch`` is by default ``num_epoch``."""
+        """Save a checkpoint, ``prefix-symbol.json`` and ``prefix-0003.params``.
+
+        Parameters
+        ----------
+        prefix:
+            With what the names of the files begin.
+        epoch:
+            The number in the name of the file of arrays; None is ``num_epoch``.
+        remove_amp_cast:
+            Whether the casts that mixed precision inserted are left out.
+        """
         epoch = self.num_epoch if epoch is None else epoch
         if epoch is None or self.arg_params is None:
             raise CheckError("FeedForward.save: call fit before, and give epoch if num_epoch is not set")
@@ -308,7 +374,17 @@ class FeedForward:
 
     @staticmethod
     def load(prefix: str, epoch: int, ctx: Any = None, **kwargs: Any) -> FeedForward:
-        """The model of a checkpoint, which goes on with epoch ``epoch``; keywords are those of the constructor."""
+        """The model of a checkpoint, which goes on with epoch ``epoch``; keywords are those of the constructor.
+
+        Parameters
+        ----------
+        prefix:
+            With what the names of the files begin.
+        epoch:
+            The number in the name of the file of arrays.
+        ctx:
+            A device, or several; None is the CPU.
+        """
         symbol, arguments, states = load_checkpoint(prefix, epoch)
         return FeedForward(symbol, ctx=ctx, arg_params=arguments, aux_params=states, begin_epoch=epoch, **kwargs)
 
@@ -333,7 +409,17 @@ class FeedForward:
         eval_batch_end_callback: Any = None,
         **kwargs: Any,
     ) -> FeedForward:
-        """A model that is trained: the constructor and :meth:`fit` in one."""
+        """A model that is trained: the constructor and :meth:`fit` in one, with their arguments.
+
+        Parameters
+        ----------
+        symbol, ctx, num_epoch, epoch_size, optimizer, initializer:
+            As for the constructor.
+        X, y, eval_data, eval_metric, epoch_end_callback, batch_end_callback, kvstore, logger, work_load_list:
+            As for :meth:`fit`.
+        eval_end_callback, eval_batch_end_callback:
+            As for :meth:`fit`.
+        """
         model = FeedForward(
             symbol, ctx=ctx, num_epoch=num_epoch, epoch_size=epoch_size, optimizer=optimizer,
             initializer=initializer, **kwargs,

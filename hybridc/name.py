@@ -20,7 +20,7 @@ class NameManager(metaclass=HasClassProperties):
         self._outer: list[NameManager] = []
 
     def get(self, name: str | None, hint: str) -> str:
-        """``name`` if it is given, else the hint with the next number: ``dense0``."""
+        """``name`` if it is given, else the ``hint`` with the next number: ``dense0``."""
         if name:
             return name
         count = self._counter.get(hint, 0)
@@ -51,7 +51,7 @@ class NameManager(metaclass=HasClassProperties):
 
 
 class Prefix(NameManager):
-    """Puts a prefix before every name, also before the names that were given."""
+    """Puts ``prefix`` before every name, also before the names that were given."""
 
     def __init__(self, prefix: str) -> None:
         super().__init__()

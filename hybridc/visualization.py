@@ -58,8 +58,17 @@ def print_summary(
 ) -> None:
     """Print the operators of a symbol: name and kind, shape without the batch, parameters, what comes before.
 
-    ``shape`` gives the shapes of the inputs; sizes that do not follow are left out. ``positions`` are the ends of the
-    columns, of the line's length.
+    Parameters
+    ----------
+    symbol:
+        The symbol; anything else is a TypeError.
+    shape:
+        The shapes of the inputs by name; sizes that do not follow are left out. Without them the number of
+        parameters is unknown.
+    line_length:
+        How many characters a line has.
+    positions:
+        The ends of the four columns, as shares of the line's length, or as characters.
     """
     ends = [int(line_length * p) if positions[-1] <= 1 else int(p) for p in positions]
     entries = _entries(symbol)
@@ -127,7 +136,24 @@ def plot_network(
 ) -> Any:
     """A drawing of a symbol: a ``graphviz.Digraph``, whose ``source`` is DOT and whose ``render()`` draws.
 
-    With ``shape`` the edges say the shapes without the batch. Needs the package ``graphviz``.
+    It needs the package ``graphviz``, else it is an ImportError. Two nodes of one name are an MXNetError.
+
+    Parameters
+    ----------
+    symbol:
+        The symbol.
+    title:
+        The name of the drawing, and of the file that ``render()`` writes.
+    save_format:
+        The format of that file, as graphviz calls it.
+    shape:
+        The shapes of the inputs by name: then edges say shapes, without the batch. None for no shapes.
+    dtype:
+        Accepted for MXNet's API; shapes do not depend on it.
+    node_attrs:
+        Attributes of graphviz for all nodes, such as ``{"fixedsize": "false"}``; None for none.
+    hide_weights:
+        Whether parameters and states of layers are left out.
     """
     del dtype  # accepted; shapes do not depend on it
     try:

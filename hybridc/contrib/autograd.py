@@ -29,13 +29,19 @@ __all__ = [
 
 
 def set_is_training(is_train: bool) -> bool:
-    """Start to record and to train, or to do neither; whether it was recorded before."""
+    """Start to record and to train if ``is_train``, or to do neither; whether it was recorded before."""
     autograd.set_training(bool(is_train))
     return autograd.set_recording(bool(is_train))
 
 
 class TrainingStateScope:
-    """``with TrainingStateScope(True):`` records and trains, with False it does neither; what was before comes back."""
+    """``with TrainingStateScope(True):`` records and trains; what was before comes back.
+
+    Parameters
+    ----------
+    enter_state:
+        True to record and train, False to do neither.
+    """
 
     def __init__(self, enter_state: bool) -> None:
         self._state = bool(enter_state)
@@ -67,7 +73,17 @@ setattr(test_section, "__test__", False)  # noqa: B010 - a function has no such 
 def backward(
     outputs: Sequence[NDArray], out_grads: Sequence[NDArray | None] | None = None, retain_graph: bool = False
 ) -> None:
-    """Put the gradients of the outputs, a list, into the arrays of the marked variables."""
+    """Put the gradients of the outputs into the arrays of the marked variables.
+
+    Parameters
+    ----------
+    outputs:
+        A list of arrays; anything else is a CheckError.
+    out_grads:
+        A list of their gradients, of which None is 1; None for all 1.
+    retain_graph:
+        Whether what was recorded is kept for another backward.
+    """
     if not isinstance(outputs, list | tuple):
         raise CheckError(f"backward: outputs must be a list or tuple of NDArrays, got {type(outputs).__name__}")
     if out_grads is not None and len(out_grads) != len(outputs):
@@ -78,14 +94,22 @@ def backward(
 
 
 def compute_gradient(outputs: Sequence[NDArray]) -> None:
-    """As :func:`backward`, with ones as gradients of the outputs."""
+    """As :func:`backward` of ``outputs``, with ones as their gradients."""
     backward(outputs)
 
 
 def grad_and_loss(
     func: Callable[..., Any], argnum: int | list[int] | None = None
 ) -> Callable[..., tuple[list[NDArray], Any]]:
-    """A function that returns the gradients of ``func`` by its arguments, or by those of ``argnum``, and its result."""
+    """A function that returns the gradients of a function by its arguments, and its result.
+
+    Parameters
+    ----------
+    func:
+        A function of arrays that gives an array, or a list of them.
+    argnum:
+        The number of an argument, or a list of numbers; None for all.
+    """
 
     @functools.wraps(func)
     def wrapped(*args: Any) -> tuple[list[NDArray], Any]:
@@ -105,7 +129,15 @@ def grad_and_loss(
 
 
 def grad(func: Callable[..., Any], argnum: int | list[int] | None = None) -> Callable[..., list[NDArray]]:
-    """A function that returns the gradients of ``func`` by its arguments, or by those of ``argnum``."""
+    """A function that returns the gradients of a function by its arguments.
+
+    Parameters
+    ----------
+    func:
+        A function of arrays that gives an array, or a list of them.
+    argnum:
+        The number of an argument, or a list of numbers; None for all.
+    """
     both = grad_and_loss(func, argnum)
 
     @functools.wraps(both)

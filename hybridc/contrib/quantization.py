@@ -44,7 +44,19 @@ Ranges = dict[str, tuple[float, float]]
 
 
 def combine_histogram(old_hist: Any, arr: Any, new_min: float, new_max: float, new_th: float) -> Any:
-    """A histogram around 0, ``(counts, edges, min, max, reach)``, to which an array is added; it grows as needed."""
+    """A histogram around 0, ``(counts, edges, min, max, reach)``, to which an array is added; it grows as needed.
+
+    Parameters
+    ----------
+    old_hist:
+        The histogram.
+    arr:
+        The array.
+    new_min, new_max:
+        The extremes of the array.
+    new_th:
+        The largest magnitude in it.
+    """
     counts, edges, least, most, reach = old_hist
     least, most = min(least, new_min), max(most, new_max)
     if new_th <= reach:
@@ -208,6 +220,34 @@ def quantize_graph(
 
     The collector's ``collect(name, array)`` takes values of the original symbol, those named in ``include_layer``, as
     ``executor.set_monitor_callback(collector.collect, monitor_all=True)`` gives them; then see :func:`calib_graph`.
+
+    Parameters
+    ----------
+    sym:
+        The symbol, or the name of its file.
+    arg_params, aux_params:
+        Its parameters and auxiliary states by name.
+    ctx:
+        The device on which it is calibrated; None is the CPU.
+    excluded_sym_names:
+        The names of nodes that stay as they are; None for none.
+    excluded_op_names:
+        MXNet's names of operators that stay as they are; None for none.
+    calib_mode:
+        How the ranges of integers are found: ``"entropy"`` (those that keep the histogram of a value best),
+        ``"naive"`` (the extremes), ``"customize"`` (by your collector) or ``"none"`` (at each call, of its own
+        values).
+    quantized_dtype:
+        ``"int8"``, ``"uint8"``, or ``"auto"``: unsigned for values that are never negative.
+    quantize_mode:
+        ``"full"`` quantizes all operators that can be; with ``"smart"`` others than convolutions and dense layers
+        are only where their inputs are integers already.
+    quantize_granularity:
+        ``"tensor-wise"``: an array has one range; ``"channel-wise"`` is an UnsupportedError.
+    LayerOutputCollector:
+        For ``calib_mode="customize"`` an object with ``collect(name, array)`` and ``min_max_dict``; else None.
+    logger:
+        Where messages go; None for nowhere.
     """
     lists = {"excluded_sym_names": excluded_sym_names, "excluded_op_names": excluded_op_names}
     _require(quantized_dtype, quantize_granularity, quantize_mode, calib_mode, lists)
@@ -242,7 +282,25 @@ def calib_graph(
     quantized_dtype: str = "int8",
     logger: Any = None,  # noqa: ARG001 - accepted for MXNet's API
 ) -> tuple[ComposedSymbol, dict[str, NDArray], Any]:
-    """A quantized symbol with the ranges that a collector found, its parameters and auxiliary states."""
+    """A quantized symbol with the ranges that a collector found, its parameters and auxiliary states.
+
+    Parameters
+    ----------
+    qsym:
+        What :func:`quantize_graph` gave.
+    arg_params, aux_params:
+        The parameters and auxiliary states of the original symbol by name.
+    collector:
+        The collector that :func:`quantize_graph` gave, after it was filled.
+    calib_mode:
+        How the ranges of integers are found: ``"entropy"`` (those that keep the histogram of a value best),
+        ``"naive"`` (the extremes), ``"customize"`` (by your collector) or ``"none"`` (at each call, of its own
+        values). Not ``"none"`` here.
+    quantized_dtype:
+        ``"int8"``, ``"uint8"``, or ``"auto"``: unsigned for values that are never negative.
+    logger:
+        Accepted for MXNet's API.
+    """
     if calib_mode not in _MODES[1:]:
         raise AttributeValueError(f"calib_graph: calib_mode must be one of {', '.join(_MODES[1:])}, got {calib_mode!r}")
     ranges: Ranges = collector.ranges(quantized_dtype) if calib_mode == "entropy" else collector.min_max_dict
@@ -275,7 +333,43 @@ def quantize_model(
     quantize_granularity: str = "tensor-wise",
     logger: Any = None,
 ) -> tuple[ComposedSymbol, dict[str, NDArray], Any]:
-    """A quantized symbol, calibrated by the batches of ``calib_data``, its parameters and auxiliary states."""
+    """A quantized symbol, calibrated by batches, its parameters and auxiliary states.
+
+    Parameters
+    ----------
+    sym:
+        The symbol, or the name of its file.
+    arg_params, aux_params:
+        Its parameters and auxiliary states by name.
+    data_names:
+        The names of the inputs that batches give, in their order.
+    label_names:
+        Accepted for MXNet's API: labels are not used.
+    ctx:
+        The device on which it is calibrated; None is the CPU.
+    excluded_sym_names:
+        The names of nodes that stay as they are; None for none.
+    excluded_op_names:
+        MXNet's names of operators that stay as they are; None for none.
+    calib_mode:
+        How the ranges of integers are found: ``"entropy"`` (those that keep the histogram of a value best),
+        ``"naive"`` (the extremes), ``"customize"`` (by your collector) or ``"none"`` (at each call, of its own
+        values).
+    calib_data:
+        An iterator, or a loader, of batches as the network gets them; None only without calibration, else it is an
+        AttributeValueError.
+    num_calib_examples:
+        After how many samples to stop; None for all.
+    quantized_dtype:
+        ``"int8"``, ``"uint8"``, or ``"auto"``: unsigned for values that are never negative.
+    quantize_mode:
+        ``"full"`` quantizes all operators that can be; with ``"smart"`` others than convolutions and dense layers
+        are only where their inputs are integers already.
+    quantize_granularity:
+        ``"tensor-wise"``: an array has one range; ``"channel-wise"`` is an UnsupportedError.
+    logger:
+        Where messages go; None for nowhere.
+    """
     original = _loaded(sym)
     qsym, qargs, states, collector = quantize_graph(
         original, arg_params, aux_params, ctx, excluded_sym_names, excluded_op_names, calib_mode, quantized_dtype,
@@ -317,10 +411,42 @@ def quantize_net_v2(
     LayerOutputCollector: Any = None,
     logger: Any = None,
 ) -> SymbolBlock:
-    """A quantized SymbolBlock of a HybridBlock, calibrated by the batches of ``calib_data``.
+    """A quantized SymbolBlock of a HybridBlock, calibrated by batches.
 
-    ``exclude_layers`` are names of nodes, ``exclude_layers_match`` parts of such, ``exclude_operators`` are MXNet's
-    names of operators. Without ``calib_data``, ``data_shapes`` are descriptions of the inputs, or shapes.
+    Parameters
+    ----------
+    network:
+        The HybridBlock, with parameters.
+    quantized_dtype:
+        ``"int8"``, ``"uint8"``, or ``"auto"``: unsigned for values that are never negative.
+    quantize_mode:
+        ``"full"`` quantizes all operators that can be; with ``"smart"`` others than convolutions and dense layers
+        are only where their inputs are integers already.
+    quantize_granularity:
+        ``"tensor-wise"``: an array has one range; ``"channel-wise"`` is an UnsupportedError.
+    exclude_layers:
+        The names of nodes that stay as they are; None for none.
+    exclude_layers_match:
+        Parts of such names; None for none.
+    exclude_operators:
+        MXNet's names of operators that stay as they are; None for none.
+    calib_data:
+        An iterator, or a loader, of batches as the network gets them; None only without calibration, else it is an
+        AttributeValueError.
+    data_shapes:
+        Without ``calib_data``, shapes of the inputs or descriptions of them.
+    calib_mode:
+        How the ranges of integers are found: ``"entropy"`` (those that keep the histogram of a value best),
+        ``"naive"`` (the extremes), ``"customize"`` (by your collector) or ``"none"`` (at each call, of its own
+        values).
+    num_calib_examples:
+        After how many samples to stop; None for all.
+    ctx:
+        The device of the parameters; None is the CPU.
+    LayerOutputCollector:
+        For ``calib_mode="customize"`` an object with ``collect(name, array)`` and ``min_max_dict``; else None.
+    logger:
+        Where messages go; None for nowhere.
     """
     if not isinstance(network, HybridBlock):
         raise CheckError(f"quantize_net: network must be a HybridBlock, got {type(network).__name__}")
@@ -383,7 +509,15 @@ def quantize_net(
     ctx: Any = None,
     logger: Any = None,
 ) -> SymbolBlock:
-    """As :func:`quantize_net_v2`, which MXNet recommends."""
+    """As :func:`quantize_net_v2`, which MXNet recommends.
+
+    Parameters
+    ----------
+    network, quantized_dtype, quantize_mode, exclude_layers, exclude_layers_match, exclude_operators:
+        As there.
+    calib_data, data_shapes, calib_mode, num_calib_examples, ctx, logger:
+        As there.
+    """
     warnings.warn("quantize_net will be deprecated after MXNet 2.0, please use quantize_net_v2.", stacklevel=2)
     return quantize_net_v2(
         network, quantized_dtype, quantize_mode, "tensor-wise", exclude_layers, exclude_layers_match,

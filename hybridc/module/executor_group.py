@@ -55,20 +55,29 @@ class DataParallelExecutorGroup:
 
     Parameters
     ----------
+    symbol:
+        The symbol.
     contexts, workload:
         The devices, and numbers that say how large a part of a batch each computes.
     data_shapes, label_shapes:
         Descriptions of inputs in the order in which batches give them; ``label_shapes`` may be None.
     param_names:
         The arguments that are parameters.
+    for_training:
+        Whether there are gradients, and whether a forward is one of training by default.
     inputs_need_grad:
         Whether there are gradients of the data.
     shared_group:
         A group with the same parameters, whose arrays are used.
+    logger:
+        Where messages go.
     fixed_param_names, state_names:
         Parameters without gradients, and arguments that keep their values from batch to batch.
     grad_req:
         ``"write"``, ``"add"`` or ``"null"``, or a list or dict of these by argument.
+    group2ctxs:
+        Devices of variables by their attribute ``"ctx_group"``: a dict, or a list of one for each of ``contexts``;
+        None for none.
     """
 
     def __init__(
@@ -217,7 +226,13 @@ class DataParallelExecutorGroup:
         )
 
     def reshape(self, data_shapes: Any, label_shapes: Any) -> None:
-        """Go on with executors for other shapes, with the same parameters; those for a shape are kept."""
+        """Go on with executors for other shapes, with the same parameters; those for a shape are kept.
+
+        Parameters
+        ----------
+        data_shapes, label_shapes:
+            As for the constructor.
+        """
         data = as_descriptions(data_shapes)
         labels = None if label_shapes is None else as_descriptions(label_shapes)
         if data == self.data_shapes and labels == self.label_shapes:
@@ -264,12 +279,26 @@ class DataParallelExecutorGroup:
     def set_params(
         self, arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDArray], allow_extra: bool = False
     ) -> None:
-        """Copy values into the parameters and auxiliary states of all devices."""
+        """Copy values into the parameters and auxiliary states of all devices.
+
+        Parameters
+        ----------
+        arg_params, aux_params:
+            Values by name.
+        allow_extra:
+            Whether names that the symbol lacks are ignored; else they are a ValueError.
+        """
         for each in self.first_execs:
             each.copy_params_from(arg_params, aux_params, allow_extra_params=allow_extra)
 
     def get_params(self, arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDArray]) -> None:
-        """Copy the parameters and auxiliary states, each the mean over devices, into these arrays."""
+        """Copy the parameters and auxiliary states, each the mean over devices, into these arrays.
+
+        Parameters
+        ----------
+        arg_params, aux_params:
+            Arrays by name.
+        """
         for name, block in zip(self.param_names, self.param_arrays, strict=True):
             _mean(block).copyto(arg_params[name])
         for name, block in zip(self.aux_names, self.aux_arrays, strict=True):
@@ -282,7 +311,15 @@ class DataParallelExecutorGroup:
         return self.state_arrays
 
     def set_states(self, states: Any = None, value: Any = None) -> None:
-        """Set the states to arrays (for each state, the array of each device), or all of them to one number."""
+        """Set the states; exactly one of both is given.
+
+        Parameters
+        ----------
+        states:
+            For each state, the array of each device, or an array of a whole batch.
+        value:
+            A number for all of them.
+        """
         if (states is None) == (value is None):
             raise CheckError("set_states: exactly one of states and value must be given")
         for i, targets in enumerate(self.state_arrays):
@@ -294,7 +331,15 @@ class DataParallelExecutorGroup:
     # --- computing -----------------------------------------------------------------------------------------
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
-        """Compute the outputs of a batch, or of a list with a batch for each device."""
+        """Compute the outputs of a batch.
+
+        Parameters
+        ----------
+        data_batch:
+            A DataBatch, or a list with one for each device.
+        is_train:
+            Whether it is one of training; None is ``for_training``.
+        """
         first = cast("Any", data_batch)[0] if isinstance(data_batch, list) else data_batch
         self._load(data_batch, "data", self.data_names, self.data_layouts)
         if self.label_names and getattr(first, "label", None):
@@ -342,19 +387,37 @@ class DataParallelExecutorGroup:
         return found
 
     def get_outputs(self, merge_multi_context: bool = True, begin: int = 0, end: int | None = None) -> list[Any]:
-        """The outputs from ``begin`` to ``end``; without ``merge_multi_context`` a list for each, by device."""
+        """The outputs.
+
+        Parameters
+        ----------
+        merge_multi_context:
+            Whether those of the devices are joined; else each output is a list by device.
+        begin, end:
+            Only those from ``begin`` on, up to but without ``end``; None for all.
+        """
         found = [[each.outputs[i] for each in self.execs] for i in range(self.num_outputs)[begin:end]]
         return _merged(found, self.output_layouts[begin:end]) if merge_multi_context else found
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
-        """The gradients of the data, as :meth:`get_outputs` gives outputs."""
+        """The gradients of the data, as :meth:`get_outputs` gives outputs; ``merge_multi_context`` as there."""
         if not self.inputs_need_grad:
             raise CheckError("get_input_grads: there are none; bind with inputs_need_grad=True")
         found = [[each.grad_dict[name] for each in self.execs] for name in self.data_names]
         return _merged(found, self.data_layouts) if merge_multi_context else found
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Let a metric take in the outputs and labels of each device; ``pre_sliced`` labels are a list by device."""
+        """Let a metric take in the outputs and labels of each device.
+
+        Parameters
+        ----------
+        eval_metric:
+            The metric.
+        labels:
+            The labels of the batch, a list; None for none.
+        pre_sliced:
+            Whether they are a list for each device.
+        """
         # COMPAT(mxnet): a module that was bound without labels has a metric of outputs here; there it fails.
         parts = labels
         if not pre_sliced:
@@ -365,7 +428,7 @@ class DataParallelExecutorGroup:
             eval_metric.update_dict(named, OrderedDict(zip(self.output_names, each.outputs, strict=True)))
 
     def install_monitor(self, mon: Any) -> None:
-        """Let a monitor look at all executors."""
+        """Let the monitor ``mon`` look at all executors."""
         for each in self.first_execs:
             mon.install(each)
 

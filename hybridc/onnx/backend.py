@@ -24,13 +24,25 @@ __all__ = ["HybridcBackend", "PreparedModel", "is_compatible", "prepare", "run_m
 
 
 class PreparedModel(BackendRep):
-    """A model that is ready to run, on one device."""
+    """A model that is ready to run, on one device.
+
+    Parameters
+    ----------
+    block:
+        The model, as a block.
+    """
 
     def __init__(self, block: OnnxBlock) -> None:
         self.block = block
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """The outputs as NumPy arrays, for inputs in their order or by their names; also by their names."""
+        """The outputs as NumPy arrays, a tuple, which has them by their names, too.
+
+        Parameters
+        ----------
+        inputs:
+            The inputs: a list in their order, a dict by their names, or a single one.
+        """
         named = inputs if isinstance(inputs, dict) else {}
         given = () if named else inputs if isinstance(inputs, list | tuple) else (inputs,)
         results = self.block(*(_input(x) for x in given), **{name: _input(x) for name, x in named.items()})
@@ -56,7 +68,15 @@ class HybridcBackend(Backend):
 
     @classmethod
     def is_compatible(cls, model: Any, device: str = "CPU", **kwargs: Any) -> bool:
-        """Whether the model can be read: hybridc has its operators and operator sets."""
+        """Whether the model can be read: hybridc has its operators and operator sets.
+
+        Parameters
+        ----------
+        model:
+            A ``ModelProto``, the bytes of a file, or its path.
+        device:
+            ``"CPU"``, or ``"CUDA"`` or ``"CUDA:1"`` for a GPU.
+        """
         try:
             read_model(model)
         except OnnxUnsupportedError:
@@ -65,7 +85,17 @@ class HybridcBackend(Backend):
 
     @classmethod
     def prepare(cls, model: Any, device: str = "CPU", hybridize: bool | None = None, **kwargs: Any) -> PreparedModel:
-        """The model as a block on a device; with ``hybridize`` it is compiled at its first call."""
+        """The model as a block on a device.
+
+        Parameters
+        ----------
+        model:
+            A ``ModelProto``, the bytes of a file, or its path.
+        device:
+            ``"CPU"``, or ``"CUDA"`` or ``"CUDA:1"`` for a GPU.
+        hybridize:
+            Whether it is compiled at its first call; None is what the class says, False.
+        """
         block = OnnxBlock(read_model(model), _context(device))
         if cls.HYBRIDIZES if hybridize is None else hybridize:
             block.hybridize()
@@ -73,7 +103,17 @@ class HybridcBackend(Backend):
 
     @classmethod
     def run_model(cls, model: Any, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[Any, ...]:
-        """The outputs of a model, as NumPy arrays."""
+        """The outputs of a model, as NumPy arrays.
+
+        Parameters
+        ----------
+        model:
+            A ``ModelProto``, the bytes of a file, or its path.
+        inputs:
+            As for :meth:`PreparedModel.run`.
+        device:
+            ``"CPU"``, or ``"CUDA"`` or ``"CUDA:1"`` for a GPU.
+        """
         return cls.prepare(model, device, **kwargs).run(inputs)
 
     @classmethod
@@ -85,7 +125,19 @@ class HybridcBackend(Backend):
         outputs_info: Sequence[tuple[Any, tuple[int, ...]]] | None = None,
         **kwargs: Any,
     ) -> tuple[Any, ...]:
-        """The outputs of one node, of the newest operator set or ``opset_version``."""
+        """The outputs of one node, of the newest operator set or ``opset_version``.
+
+        Parameters
+        ----------
+        node:
+            A ``NodeProto``.
+        inputs:
+            Its inputs: a list in their order, or a dict by their names.
+        device:
+            ``"CPU"``, or ``"CUDA"`` or ``"CUDA:1"`` for a GPU.
+        outputs_info:
+            Accepted: dtypes and shapes of the outputs follow from the inputs.
+        """
         version = kwargs.pop("opset_version", onnx.defs.onnx_opset_version())
         arrays = [np.asarray(x) for x in (inputs.values() if isinstance(inputs, dict) else inputs)]
         names = [name for name in dict.fromkeys(node.input) if name]
@@ -99,7 +151,7 @@ class HybridcBackend(Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Whether there is such a device: ``CPU``, or ``CUDA`` where hybridc has a GPU."""
+        """Whether there is such a ``device``: ``CPU``, or ``CUDA`` where hybridc has a GPU."""
         try:
             wanted = Device(device)
         except (AttributeError, ValueError):

@@ -56,7 +56,15 @@ def named_for_file(arg_params: Mapping[str, NDArray], aux_params: Mapping[str, N
 
 
 def load_params(prefix: str, epoch: int) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
-    """The arrays of a checkpoint by name: arguments, and auxiliary states."""
+    """The arrays of a checkpoint by name: arguments, and auxiliary states.
+
+    Parameters
+    ----------
+    prefix:
+        With what the names of the files begin.
+    epoch:
+        The number in the name of the file: 3 for ``prefix-0003.params``.
+    """
     return load_arrays(parameters_file(prefix, epoch))
 
 

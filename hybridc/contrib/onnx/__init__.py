@@ -36,7 +36,21 @@ def export_model(
     verbose: bool = False,
     **more: Any,
 ) -> Any:
-    """``mx.onnx.export_model`` with its old names of arguments: ``input_shape`` and ``input_type``."""
+    """``mx.onnx.export_model`` with its old names of arguments: ``input_shape`` and ``input_type``.
+
+    Parameters
+    ----------
+    sym, params:
+        As for ``mx.onnx.export_model``.
+    input_shape:
+        The shapes of the inputs that are no parameters, in their order.
+    input_type:
+        Their dtypes in the same order, or one that is that of all.
+    onnx_file_path:
+        The file to write.
+    verbose:
+        Whether the log tells how many nodes were written.
+    """
     return onnx.export_model(sym, params, input_shape, input_type, onnx_file_path, verbose, **more)
 
 

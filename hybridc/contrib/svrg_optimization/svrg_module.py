@@ -23,8 +23,13 @@ _FULL = "_full"  # what the key of a sum of gradients in a KVStore ends in
 class SVRGModule(Module):
     """A Module whose gradients are g(w) - g(old w) + the mean of g(old w) over all batches.
 
-    The parameters are as of :class:`hybridc.module.Module`; every ``update_freq`` epochs the old weights become those
-    of the Module, and the mean over all batches is computed.
+    The other parameters are as of :class:`hybridc.module.Module`.
+
+    Parameters
+    ----------
+    update_freq:
+        Every how many epochs the old weights become those of the Module, and the mean over all batches is computed:
+        an integer, else an ArgumentTypeError.
     """
 
     def __init__(
@@ -123,7 +128,13 @@ class SVRGModule(Module):
         super().update()
 
     def update_full_grads(self, train_data: Any) -> None:
-        """The old weights become the present ones, and their mean gradients over all batches are computed."""
+        """The old weights become the present ones, and their mean gradients over all batches are computed.
+
+        Parameters
+        ----------
+        train_data:
+            An iterator over all batches; it starts over before.
+        """
         self._check_ready("update_full_grads", optimizer=True)
         if not self._mod_aux.binded:
             raise CheckError("update_full_grads: the module must be bound for training, bind(for_training=True)")

@@ -8,10 +8,10 @@ from hybridc import onnx
 
 
 def import_model(model_file: Any) -> Any:
-    """The symbol, the arguments and the auxiliary states of a file, see :func:`hybridc.onnx.import_model`."""
+    """The symbol, the arguments and the auxiliary states of a file, ``model_file``: ``mx.onnx.import_model``."""
     return onnx.import_model(model_file)
 
 
 def get_model_metadata(model_file: Any) -> Any:
-    """Names and shapes of inputs and outputs, see :func:`hybridc.onnx.get_model_metadata`."""
+    """Names and shapes of inputs and outputs of a file, ``model_file``: ``mx.onnx.get_model_metadata``."""
     return onnx.get_model_metadata(model_file)
