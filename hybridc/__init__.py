@@ -122,7 +122,7 @@ def waitall() -> None:
 
 
 def set_num_threads(count: int) -> None:
-    """Let so many threads share a kernel from now on; no more than ``HYBRIDC_NUM_THREADS`` said when it was made."""
+    """Let ``count`` threads share a kernel from now on; no more than ``HYBRIDC_NUM_THREADS`` said when it was made."""
     from hybridc.runtime import native
 
     native.set_num_threads(count)

@@ -27,7 +27,7 @@ def waitall() -> None:
     """Return when all work is done; on the CPU it always is."""
     ...
 def set_num_threads(count: int) -> None:
-    """Let so many threads share a kernel from now on; no more than ``HYBRIDC_NUM_THREADS`` said when it was made."""
+    """Let ``count`` threads share a kernel from now on; no more than ``HYBRIDC_NUM_THREADS`` said when it was made."""
     ...
 from hybridc import attribute as attribute
 from hybridc import base as base

@@ -128,7 +128,13 @@ error_types: dict[str, Any] = {}
 
 
 def register_error(func_name: Any = None, cls: Any = None) -> Any:
-    """Register a class of errors under its name, or another: ``@register_error`` or ``register_error("Name", cls)``."""
+    """Register a class of errors under a name: ``@register_error`` or ``register_error("Name", cls)``.
+
+    Parameters
+    ----------
+    func_name:
+        The name; or the class, whose own name it has. Without the class ``cls`` it is a decorator.
+    """
     if callable(func_name):
         func_name, cls = getattr(func_name, "__name__", None), func_name
 
@@ -146,7 +152,13 @@ for _kind in (ValueError, TypeError, AttributeError, IndexError, NotImplementedE
 
 
 def c2pyerror(err_msg: str) -> tuple[str, str | None]:
-    """The text of an error of C++, its stack trace first and in Python's order; and the name that it begins with."""
+    """The text of an error of C++, its stack trace first and in Python's order; and the name that it begins with.
+
+    Parameters
+    ----------
+    err_msg:
+        The error's text as C++ has it.
+    """
     lines = err_msg.removesuffix("\n").split("\n")
     name = lines[0].partition(":")[0] if ":" in lines[0] else None
     if name is not None and not all(c.isalnum() or c in "_." for c in name):
@@ -189,36 +201,52 @@ def c_str(string: str) -> ctypes.c_char_p:
 
 
 def c_str_array(strings: Sequence[str]) -> Any:
-    """A ``char *[]`` of texts in UTF-8."""
+    """A ``char *[]`` of the texts ``strings`` in UTF-8."""
     return c_array(ctypes.c_char_p, [s.encode("utf-8") for s in strings])
 
 
 def c_array(ctype: Any, values: Sequence[Any]) -> Any:
-    """An array of C of that type, with copies of the values."""
+    """An array of C, with copies of values.
+
+    Parameters
+    ----------
+    ctype:
+        The type of C, such as ``ctypes.c_int``.
+    values:
+        The values.
+    """
     out = (ctype * len(values))()
     out[:] = values
     return out
 
 
 def c_array_buf(ctype: Any, buf: Any) -> Any:
-    """An array of C in the memory of a buffer such as an ``array.array``, of as many elements as that has."""
+    """An array of C in the memory of a buffer, of as many elements as that has.
+
+    Parameters
+    ----------
+    ctype:
+        The type of C, as large as an element of the buffer.
+    buf:
+        The buffer, such as an ``array.array``.
+    """
     return (ctype * len(buf)).from_buffer(buf)
 
 
 def c_handle_array(objs: Sequence[Any]) -> Any:
-    """A ``void *[]`` of the handles of objects that have such."""
+    """A ``void *[]`` of the handles of ``objs``, objects that have such."""
     return c_array(ctypes.c_void_p, [o.handle for o in objs])
 
 
 def ctypes2buffer(cptr: Any, length: int) -> bytearray:
-    """A copy of so many bytes at a ``char *``."""
+    """A copy of ``length`` bytes at ``cptr``, a ``char *``; another pointer is an ArgumentTypeError."""
     if not isinstance(cptr, ctypes.POINTER(ctypes.c_char)):
         raise ArgumentTypeError(f"ctypes2buffer: expected char pointer, got {type(cptr).__name__}")
     return bytearray(ctypes.string_at(cast("Any", cptr), length))
 
 
 def ctypes2numpy_shared(cptr: Any, shape: Sequence[int]) -> npt.NDArray[np.float32]:
-    """The array of that shape in the memory at a ``float *``."""
+    """The array of ``shape`` in the memory at ``cptr``, a ``float *``; another pointer is an ArgumentTypeError."""
     if not isinstance(cptr, mx_float_p):
         raise ArgumentTypeError(f"ctypes2numpy_shared: expected float pointer, got {type(cptr).__name__}")
     return np.ctypeslib.as_array(cast("Any", cptr), tuple(shape))
@@ -228,7 +256,7 @@ def ctypes2numpy_shared(cptr: Any, shape: Sequence[int]) -> npt.NDArray[np.float
 
 
 def with_metaclass(meta: Any, *bases: type) -> Any:
-    """A base class by which a class gets a metaclass: ``class A(with_metaclass(Meta, Base))``."""
+    """A base class by which a class gets the metaclass ``meta``: ``class A(with_metaclass(Meta, Base))``."""
 
     class Temporary(type):  # replaces itself: the class that is derived from its instance is made by ``meta``
         def __new__(cls, name: str, this_bases: tuple[type, ...], namespace: dict[str, Any]) -> Any:
@@ -244,7 +272,15 @@ def with_metaclass(meta: Any, *bases: type) -> Any:
 def build_param_doc(
     arg_names: Sequence[str], arg_types: Sequence[str], arg_descs: Sequence[str], remove_dup: bool = True
 ) -> str:
-    """The section "Parameters" of a docstring; a name that comes again is left out."""
+    """The section "Parameters" of a docstring; a name that comes again is left out.
+
+    Parameters
+    ----------
+    arg_names, arg_types, arg_descs:
+        The names of parameters, their types, and what they are, in one order.
+    remove_dup:
+        Whether a name that comes again is left out.
+    """
     lines = ["Parameters", "----------"]
     seen = {"num_args"}
     for name, kind, text in zip(arg_names, arg_types, arg_descs, strict=False):
@@ -258,7 +294,15 @@ def build_param_doc(
 
 
 def add_fileline_to_docstring(module: Any, incursive: bool = True) -> None:
-    """Add to the docstrings of the functions of a module, and of its classes, where they are defined."""
+    """Add to the docstrings of the functions of a module, and of its classes, where they are defined.
+
+    Parameters
+    ----------
+    module:
+        The module, or its name.
+    incursive:
+        Whether the methods of its classes are treated, too.
+    """
     module = sys.modules[module] if isinstance(module, str) else module
     for _, found in inspect.getmembers(module):
         if inspect.isfunction(found) or inspect.ismethod(found):

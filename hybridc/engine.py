@@ -10,7 +10,7 @@ _size = [0]  # the present one
 
 
 def set_bulk_size(size: int) -> int:
-    """Set how many operators MXNet's engine may run in one go; returns what was set before.
+    """Set how many operators, ``size``, MXNet's engine may run in one go; returns what was set before.
 
     Nothing depends on it here: eager operators run at once, and hybridized blocks are compiled as a whole.
     """

@@ -20,12 +20,12 @@ def find_include_path() -> str:
 
 
 def find_lib_path(prefix: str = "libmxnet") -> list[str]:
-    """The path that ``MXNET_LIBRARY_PATH`` names, in a list; a RuntimeError without it: there is none."""
+    """The path that ``MXNET_LIBRARY_PATH`` names, in a list; a RuntimeError, which names ``prefix``, without it."""
     return _named_by("MXNET_LIBRARY_PATH", prefix)
 
 
 def find_conf_path(prefix: str = "tvmop") -> list[str]:
-    """The path that ``MXNET_CONF_PATH`` names, in a list; a RuntimeError without it: there is none."""
+    """The path that ``MXNET_CONF_PATH`` names, in a list; a RuntimeError, which names ``prefix``, without it."""
     return _named_by("MXNET_CONF_PATH", prefix)
 
 

@@ -31,7 +31,13 @@ class _Formatter(logging.Formatter):
 def getLogger(
     name: str | None = None, filename: str | None = None, filemode: str | None = None, level: int = WARNING
 ) -> logging.Logger:
-    """:func:`get_logger`; deprecated."""
+    """:func:`get_logger` with the same arguments; deprecated.
+
+    Parameters
+    ----------
+    name, filename, filemode, level:
+        As for :func:`get_logger`.
+    """
     warnings.warn("getLogger is deprecated, use get_logger instead", DeprecationWarning, stacklevel=2)
     return get_logger(name, filename, filemode, level)
 
@@ -39,9 +45,20 @@ def getLogger(
 def get_logger(
     name: str | None = None, filename: str | None = None, filemode: str | None = None, level: int = WARNING
 ) -> logging.Logger:
-    """A logger that writes to a file, or in colours to stderr; without a name, the root logger as it is.
+    """A logger that writes to a file, or in colours to stderr.
 
-    ``filemode`` is ``"a"`` by default. A second call with the same name gives the same logger unchanged.
+    A second call with the same name gives the same logger unchanged.
+
+    Parameters
+    ----------
+    name:
+        Its name; None is the root logger, as it is.
+    filename:
+        The file; None is stderr.
+    filemode:
+        How the file is opened; None is ``"a"``, which goes on at its end.
+    level:
+        The least level that is written, such as ``mx.log.INFO``.
     """
     logger = logging.getLogger(name)
     if name is None or name in _DONE:

@@ -58,7 +58,7 @@ class Prefix(NameManager):
         self._prefix = prefix
 
     def get(self, name: str | None, hint: str) -> str:
-        """The prefix, then the name."""
+        """The prefix, then the ``name``, or the ``hint`` with the next number."""
         return self._prefix + super().get(name, hint)
 
 

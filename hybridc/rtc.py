@@ -18,14 +18,14 @@ def _unsupported(what: str) -> UnsupportedError:
 
 
 class CudaModule:
-    """A module of kernels in CUDA; making one raises, and says what to use instead."""
+    """``CudaModule(source, options, exports)``: kernels in CUDA; making one raises, and says what to use instead."""
 
     def __init__(self, source: str, options: str | Sequence[str] = (), exports: str | Sequence[str] = ()) -> None:
         raise _unsupported("CudaModule")
 
 
 class CudaKernel:
-    """A kernel of a :class:`CudaModule`; making one raises, and says what to use instead."""
+    """``CudaKernel(handle, name, is_ndarray, dtypes)``: of a CudaModule; making one raises, and says what to use."""
 
     def __init__(self, handle: Any, name: str, is_ndarray: Sequence[bool], dtypes: Sequence[Any]) -> None:
         raise _unsupported("CudaKernel")

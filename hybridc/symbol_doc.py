@@ -15,7 +15,7 @@ class SymbolDoc:
 
     @staticmethod
     def get_output_shape(sym: Any, **input_shapes: Any) -> dict[str, Any]:
-        """The shapes of a symbol's results, by their names, from those of its inputs."""
+        """The shapes of the results of the symbol ``sym``, by their names, from those of its inputs."""
         _, shapes, _ = sym.infer_shape(**input_shapes)
         return dict(zip(sym.list_outputs(), shapes, strict=True))
 

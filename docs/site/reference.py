@@ -467,9 +467,9 @@ def namespaces() -> dict[str, list[Page]]:
             intro = intro if short in intro.partition("\n")[0] else f"`{short}`: {intro}"
             page = Page(f"{path.removeprefix('hybridc.').replace('.', '_')}.md", title, intro)
             sections.setdefault(section, []).append(page)
-            for name, value in namespace_entries(module):
-                if path == "hybridc.nd" and name in of_operators:
-                    continue
+            named = [(n, v) for n, v in namespace_entries(module) if not (path == "hybridc.nd" and n in of_operators)]
+            own = {n for n, v in named if getattr(v, "__name__", n) == n}
+            for name, value in sorted(named, key=lambda pair: pair[0] not in own):  # other names come last
                 found = homes.get(value) if callable(value) else None
                 if found is None:
                     made = entry(f"{short}.{name}", value)
@@ -483,6 +483,8 @@ def namespaces() -> dict[str, list[Page]]:
                 known.aliases.append(f"{short}.{name}")
                 if home is not page:
                     page.elsewhere.append((name, home))
+            order = [name for name, _ in named]
+            page.entries.sort(key=lambda each: order.index(each.title))
     return sections
 
 

@@ -70,7 +70,7 @@ class Sample:
 
     ``Sample((x, y), axis=1, reference=lambda x, y: …)``: ``inputs`` are arrays (or shapes, filled from a fixed seed),
     ``reference`` maps float64 arrays to the result or a tuple of results. ``grad=False`` where there is no gradient to
-    test; ``low``/``high`` bound the random values of shapes.
+    test; ``low``/``high`` bound the random values of shapes; ``dtypes`` are those in which it is tested.
     """
 
     __slots__ = ("attrs", "dtypes", "grad", "high", "inputs", "low", "reference")
@@ -323,14 +323,14 @@ class Operator(Interchange, metaclass=OperatorType):
         shapes: list[Shape | None],
         outputs: list[Shape | None],
     ) -> list[Shape | None]:
-        """Inference of unknown input shapes (None) from the known ones; -1 where a size stays unknown."""
+        """The inputs' shapes from what is not None of ``shapes`` and ``outputs``; -1 where a size stays unknown."""
         if self.KEEPS_SHAPE and shapes[0] is None:
             return [outputs[0], *shapes[1:]]
         return shapes
 
     @recorded
     def complete_types(self, dtypes: list[DType | None]) -> list[DType | None]:
-        """Inference of unknown input dtypes (None): that of the known ones, if all must be equal."""
+        """Inference of the inputs' unknown ``dtypes`` (None): that of the known ones, if all must be equal."""
         known = next((d for d in dtypes if d is not None), None)
         return [known if d is None else d for d in dtypes] if self.SAME_DTYPE else dtypes
 
@@ -341,18 +341,18 @@ class Operator(Interchange, metaclass=OperatorType):
 
     @recorded
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
-        """Shapes of the inputs (unknown sizes, -1, filled in) and of all outputs."""
+        """Shapes of the inputs (unknown sizes in ``shapes``, -1, filled in) and of all outputs."""
         raise MXNetError(f"{self.title()} has no shape inference")
 
     @recorded
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
-        """Dtypes of the inputs and of all outputs; by default all are equal."""
+        """Dtypes of the inputs, ``dtypes``, and of all outputs; by default all are equal."""
         self.require_same_dtype(dtypes)
         return dtypes, [dtypes[0]] * self.num_outputs()
 
     @recorded
     def require_same_dtype(self, dtypes: list[DType]) -> None:
-        """Raise :class:`DTypeError` unless all inputs share one dtype."""
+        """Raise :class:`DTypeError` unless all ``dtypes``, those of the inputs, are one."""
         if self.SAME_DTYPE and any(d != dtypes[0] for d in dtypes):
             names = self.input_names() if not self.VARIADIC else tuple(f"input {i}" for i in range(len(dtypes)))
             got = ", ".join(f"{name} is {d}" for name, d in zip(names, dtypes, strict=False))
@@ -400,7 +400,7 @@ class Operator(Interchange, metaclass=OperatorType):
     def infer_storage_type(self, inputs: Sequence[Any]) -> Sequence[str] | None:
         """The storage type of each result, where at least one input is sparse.
 
-        Inputs are buffers; a number beside arrays is one without axes. None means that the operator has no
+        The ``inputs`` are buffers; a number beside arrays is one without axes. None means that the operator has no
         implementation for these storage types: then it gets dense copies, and a warning says so.
         """
         return None
@@ -412,7 +412,7 @@ class Operator(Interchange, metaclass=OperatorType):
 
     @called_later
     def eager_out(self, outs: Sequence[Array], *arrays: Any) -> None:
-        """As :meth:`evaluate`, into the given arrays; override if NumPy can write there directly."""
+        """As :meth:`evaluate`, into the arrays ``outs``; override if NumPy can write there directly."""
         results: Any = self.evaluate(*arrays)
         if self.foreign:
             results = checked.matching(self, "eager", results, [(y.shape, y.dtype) for y in outs])
@@ -421,17 +421,17 @@ class Operator(Interchange, metaclass=OperatorType):
 
     @called_later
     def call_out(self, outs: Sequence[Array], *arrays: Any) -> None:
-        """``eager_out`` as compiled graphs call it: users' methods get read-only inputs."""
+        """``eager_out(outs, *arrays)`` as compiled graphs call it: users' methods get read-only inputs."""
         self.eager_out(outs, *(map(checked.readonly, arrays) if self.foreign else arrays))
 
     @unrecorded
     def compiled_loops(self, _ins: Sequence[ArraySpec]) -> list[CompiledLoop]:
-        """The loops that a call on these arrays runs, for targets that run all steps at once; none if it is no loop."""
+        """The loops that a call on arrays like ``_ins`` runs, for targets that run all steps at once; or none."""
         return []
 
     @called_later
     def run_kernel(self, function: Callable[..., Any], outs: Sequence[Array], *arrays: Any) -> None:
-        """Run a NumPy kernel that :meth:`kernel` returned."""
+        """Run a NumPy kernel that :meth:`kernel` returned: ``function(*arrays, out=outs)``."""
         made = function(*map(checked.readonly, arrays), out=outs[0] if len(outs) == 1 else tuple(outs))
         if made is not None and any(y is not out for y, out in zip(as_list(made), outs, strict=False)):
             raise CustomOpError(
@@ -446,7 +446,7 @@ class Operator(Interchange, metaclass=OperatorType):
 
     @unrecorded
     def kernel(self, target: str, inputs: Sequence[ArraySpec], outputs: Sequence[ArraySpec]) -> Kernel | None:
-        """The handwritten kernel for a target; None to compile the operator by its kind.
+        """The handwritten kernel for a ``target``, from ``inputs`` to ``outputs``; None to compile it by its kind.
 
         What it returns for ``"numpy"``, ``"llvm"`` and ``"triton"`` is in :mod:`hybridc.dialects.handwritten`.
         """
@@ -468,7 +468,7 @@ class Operator(Interchange, metaclass=OperatorType):
 
     @unrecorded
     def summed(self, F: Any, *rows: Any) -> Any:
-        """The sum of the results for all rows, along the first axis, of the inputs, at once; see ``sums_rows``."""
+        """The sum, by ``F``, of the results for all rows, along the first axis, of the inputs; see ``sums_rows``."""
         raise MXNetError(f"{self.title()} has no sum over rows")
 
     @unrecorded
@@ -483,17 +483,17 @@ class Operator(Interchange, metaclass=OperatorType):
 
     @unrecorded
     def rows_added(self, F: Any, *inputs: Any) -> tuple[Any, Any] | None:
-        """The rows that it adds to zeros, and their numbers, if it does that alone; else None."""
+        """The rows, by ``F``, that it adds to zeros, and their numbers, if it does that alone; else None."""
         return None
 
     @recorded
     def gradient_of(self, needed: Sequence[bool], F: Any, *values: Any) -> Any:
-        """As :meth:`gradient`, given which inputs need a gradient."""
+        """As ``gradient(F, *values)``, given for each input whether it is ``needed``."""
         return self.gradient(F, *(self._cast(F, values) if self.GRADIENT_TOO else values))
 
     @unrecorded
     def simplify(self, F: Any, inputs: Sequence[Any]) -> Any:
-        """An equal, cheaper value, or None: ``x`` for ``x * 1``. Inputs are Symbols; see ``Symbol.constant``."""
+        """An equal, cheaper value by ``F``, or None: ``x`` for ``x * 1``. ``inputs`` are Symbols: see ``constant``."""
         return None
 
     @recorded
@@ -503,12 +503,12 @@ class Operator(Interchange, metaclass=OperatorType):
 
     @recorded
     def decompose(self, F: Any, *inputs: Any, **_: Any) -> Any:
-        """The same value by simpler operators; one value or a tuple for several outputs."""
+        """The same value by simpler operators of ``F``; one value or a tuple for several outputs."""
         raise MXNetError(f"{self.title()} has no decomposition")
 
     @recorded
     def expanded(self, F: Any, *inputs: Any) -> Any:
-        """As :meth:`decompose`, computed in the dtypes of ``COMPUTES_IN``, and rounded once at the end."""
+        """As ``decompose(F, *inputs)``, in the dtypes of ``COMPUTES_IN``, and rounded once at the end."""
         dtypes = [np.dtype(x.dtype) for x in inputs]
         if self.COMPUTES_IN is COMPUTED or self.COMPUTES_IN.keys().isdisjoint(dtypes):
             return self.decompose(F, *inputs)
@@ -542,7 +542,7 @@ def bind_anew(cls: type[Operator], values: tuple[Any, ...]) -> Operator:
 
 
 def no_gradient(self: Operator, F: Any, *values: Any) -> Any:  # noqa: ARG001 - a method
-    """A gradient rule: no gradient flows to any input."""
+    """A gradient rule, of any ``F``: no gradient flows to any input."""
     return None
 
 
@@ -574,13 +574,13 @@ class Elementwise(Operator):
         raise MXNetError(f"{self.title()} has no scalar body")
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
-        """All inputs broadcast; an unknown input takes the shape of the known ones."""
+        """All inputs broadcast; an unknown one of ``shapes`` takes the shape of the known ones."""
         if any(-1 in s for s in shapes):
             shapes = filled_shapes(shapes, broadcast=True)
         return shapes, [broadcast_shapes(self.title(), self.input_names(), shapes)]
 
     def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
-        """An unknown input has the shape of the result, or else of a known input."""
+        """An unknown input, None in ``shapes``, has the shape of ``outputs``, or else of a known input."""
         known = next((s for s in (*outputs, *shapes) if s is not None and -1 not in s), None)
         return [known if s is None else s for s in shapes]
 
@@ -599,7 +599,7 @@ class Elementwise(Operator):
 
     @unrecorded
     def infer_storage_type(self, inputs: Sequence[Any]) -> Sequence[str] | None:
-        """Sparse if the function of zeros is zero, or where an ``ABSORBING`` input is sparse."""
+        """Sparse if the function of zeros is zero, or where an ``ABSORBING`` one of ``inputs`` is sparse."""
         stype = result_stype(inputs, self.ABSORBING, self.evaluate)
         if stype is None and self.TAKES_BOTH and any(stype_of(x) == "default" and x.ndim for x in inputs):
             stype = "default"  # sums with dense arrays are dense
@@ -670,7 +670,7 @@ class Reduction(AxisRules):
         return not self.keepdims
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
-        """The reduction with keepdims, then a reshape."""
+        """The reduction with keepdims, then a reshape, by ``F``."""
         (x,) = inputs
         axes = self.axes(len(x.shape))
         if not axes:  # () would mean all of them
@@ -723,12 +723,12 @@ class Movement(Operator):
 
     @unrecorded
     def row(self, shape: Shape, output: int) -> tuple[int, int] | None:
-        """The axis and the index at which a result lies in the one input, without that axis; None if it is no row."""
+        """Where result ``output`` lies in the one input, of this ``shape``: axis and index; None if it is no row."""
         return None
 
     @unrecorded
     def joined_axis(self, rank: int) -> int | None:
-        """The axis of a result of that rank along which the inputs, which may lack it, follow each other; or None."""
+        """The axis of a result of ``rank`` axes along which the inputs, which may lack it, follow each other."""
         return None
 
 
@@ -744,11 +744,11 @@ class Composite(Operator):
         return True
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
-        """As the decomposition."""
+        """As the decomposition, for inputs of these ``shapes``."""
         return inferred_shapes(self, shapes)
 
     def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
-        """As the decomposition."""
+        """As the decomposition, for what is known of ``shapes`` and ``outputs``."""
         shapes = super().complete_shapes(shapes, outputs)
         return completed_shapes(self, shapes, outputs) if None in shapes else shapes
 

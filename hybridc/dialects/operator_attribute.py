@@ -123,6 +123,17 @@ def attribute(
 
     The annotation gives its type: ``int``, ``float``, ``bool``, ``str``, ``Shape``, ``Axis``, ``DType`` or ``object``,
     each also with ``| None``.
+
+    Parameters
+    ----------
+    default:
+        What it is where a call does not say it; without a default it is required.
+    doc:
+        What it is, for the function's documentation; what begins with "internal" is in none.
+    enum:
+        The texts that it may be; None for any value.
+    low, high:
+        The least and the largest value; None for no limit.
     """
     return Attribute(default, doc, enum, low, high)
 

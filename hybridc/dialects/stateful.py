@@ -53,7 +53,7 @@ class Stateful(Opaque):
 
     @called_later
     def create_state(self, shapes: Sequence[Shape], dtypes: Sequence[DType]) -> Any:
-        """A new state for inputs of these shapes and dtypes."""
+        """A new state for inputs of these ``shapes`` and ``dtypes``."""
         raise MXNetError(f"{self.title()} must override create_state(self, shapes, dtypes)")
 
     @called_later
@@ -67,18 +67,20 @@ class Stateful(Opaque):
     ) -> Sequence[Any]:
         """The gradient of each input that needs one, as a NumPy array; None for the others.
 
-        Arrays that :meth:`reads` does not list are None.
+        ``state`` is that of the forward, ``needed`` says for each input whether its gradient is wanted, and ``ograds``,
+        ``inputs`` and ``outputs`` are NumPy arrays: the gradients of the outputs, and what the forward had. Those that
+        :meth:`reads` does not list are None.
         """
         raise MXNetError(f"{self.described()} has no backward; override it, or use it outside autograd.record()")
 
     @recorded
     def result_shapes(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
-        """Shapes of the inputs, unknown sizes filled in, and of the results; by default that of the first input."""
+        """Shapes of the inputs, unknown sizes in ``shapes`` filled in, and of the results; by default the first's."""
         return shapes, [shapes[0]] * self.num_visible_outputs()
 
     @recorded
     def result_types(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
-        """Dtypes of the inputs and of the results; by default that of the first input."""
+        """Dtypes of the inputs, ``dtypes``, and of the results; by default that of the first input."""
         return dtypes, [dtypes[0]] * self.num_visible_outputs()
 
     def num_visible_outputs(self) -> int:
@@ -103,12 +105,12 @@ class Stateful(Opaque):
         return self.num_visible_outputs() + 1 + len(self.mutated)
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
-        """As ``result_shapes`` says."""
+        """As ``result_shapes(shapes)`` says."""
         ins, outs = self.result_shapes(shapes)
         return ins, [*outs, (1,), *[ins[i] for i in self.mutated]]
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
-        """As ``result_types`` says."""
+        """As ``result_types(dtypes)`` says."""
         ins, outs = self.result_types(dtypes)
         return ins, [*outs, CELL, *[ins[i] for i in self.mutated]]
 
@@ -157,11 +159,11 @@ class Stateful(Opaque):
         return as_list(found) if wanted is None else checked.matching(self, "forward", found, wanted)
 
     def gradient(self, F: Any, *values: Any) -> Any:
-        """As :meth:`gradient_of`, for all inputs."""
+        """As ``gradient_of(needed, F, *values)``, for all inputs."""
         return self.gradient_of([True] * (len(values) - 2 * self.num_visible_outputs() - 1), F, *values)
 
     def gradient_of(self, needed: Sequence[bool], F: Any, *values: Any) -> Any:
-        """The backward as another host call, for the needed inputs only."""
+        """The backward as another host call, whatever ``F`` is, for the ``needed`` inputs only."""
         visible = self.num_visible_outputs()
         count = len(needed)
         wanted = tuple(bool(n) and i not in self.mutated for i, n in enumerate(needed))

@@ -291,7 +291,7 @@ class Checkpoint:
     # --- restoring -----------------------------------------------------------------------------------------
 
     def restore(self, step: int | None = None) -> int:
-        """Go on from the newest checkpoint that is whole, or from that of a step; how many steps were done then.
+        """Go on from the newest checkpoint that is whole, or from that of ``step``; how many steps were done then.
 
         0 if there is none. A damaged one is passed over with a warning; if there is none besides, that is an error,
         as are checkpoints of another network, of another program or of a newer version.

@@ -46,5 +46,5 @@ def _of_class(func: Any) -> Any:
 
 
 def classproperty(func: Callable[..., Any]) -> Any:
-    """Decorator: a property of the class, and of its instances."""
+    """Decorator: ``func(cls)`` as a property of the class, and of its instances."""
     return ClassProperty(_of_class(func))

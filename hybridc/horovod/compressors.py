@@ -15,12 +15,20 @@ class Compressor:
 
     @staticmethod
     def compress(tensor: NDArray) -> tuple[NDArray, Any]:
-        """What goes to the other ranks, and what :meth:`decompress` needs to know."""
+        """What goes to the other ranks for ``tensor``, and what :meth:`decompress` needs to know."""
         raise NotImplementedError("a Compressor defines compress(tensor)")
 
     @staticmethod
     def decompress(tensor: NDArray, ctx: Any) -> NDArray:
-        """The array again, from the sum over ranks of what :meth:`compress` gave."""
+        """The array again.
+
+        Parameters
+        ----------
+        tensor:
+            The sum over ranks of what :meth:`compress` gave.
+        ctx:
+            What that gave besides.
+        """
         raise NotImplementedError("a Compressor defines decompress(tensor, ctx)")
 
 

@@ -17,8 +17,19 @@ from hybridc.optimizer.plain_settings import scalars_of
 class DistributedOptimizer(Optimizer):
     """``DistributedOptimizer(mx.optimizer.SGD(learning_rate=0.1))`` averages gradients over ranks before each update.
 
-    It has the attributes of the optimizer, the same ones: setting one sets it there. See :class:`DistributedTrainer`
-    for the parameters.
+    It has the attributes of the optimizer, the same ones: setting one sets it there.
+
+    Parameters
+    ----------
+    optimizer:
+        The optimizer.
+    gradient_predivide_factor:
+        Gradients are divided by it before they are summed, and multiplied by it over the number of ranks after
+        that.
+    num_groups:
+        In how many collectives the gradients of a list go; 0 is 1.
+    process_set:
+        The ranks that average; others only update, with the gradients that they have.
     """
 
     __slots__ = ("_num_groups", "_optimizer", "_predivide", "_process_set")

@@ -102,7 +102,7 @@ class DistributedTrainer(Trainer):
         self.sum_together(grads)
 
     def sum_together(self, grads: Sequence[NDArray]) -> None:
-        """Replace arrays by their sums over the ranks, divided by the predivide factor."""
+        """Replace the arrays ``grads`` by their sums over the ranks, divided by the predivide factor."""
         sent: list[tuple[NDArray, Any]] = [self._compression.compress(grad) for grad in grads]
         for number, group in enumerate(split_list([array for array, _ in sent], self._num_groups or 1)):
             grouped_allreduce_(

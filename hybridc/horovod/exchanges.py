@@ -20,7 +20,19 @@ from hybridc.horovod.rank_sets import ProcessSet, global_process_set
 def allgather(
     tensor: NDArray, name: str | None = None, priority: int = 0, process_set: ProcessSet = global_process_set
 ) -> NDArray:
-    """The arrays of all ranks one after the other along the first axis, which may differ in length."""
+    """The arrays of all ranks one after the other along the first axis, which may differ in length.
+
+    Parameters
+    ----------
+    tensor:
+        This rank's array, of one axis at least; the other axes agree.
+    name:
+        Distinguishes this call in errors; None for nothing.
+    priority:
+        Accepted for Horovod's API: calls are carried out in their order.
+    process_set:
+        The ranks that take part; others must not call this.
+    """
     return grouped_allgather([tensor], name, priority, process_set, what="allgather")[0]
 
 
@@ -32,7 +44,21 @@ def grouped_allgather(
     *,
     what: str = "grouped_allgather",
 ) -> list[NDArray]:
-    """As :func:`allgather`, of several arrays."""
+    """As :func:`allgather`, of several arrays.
+
+    Parameters
+    ----------
+    tensors:
+        This rank's arrays, as many on all ranks.
+    name:
+        Distinguishes this call in errors; None for nothing.
+    priority:
+        Accepted for Horovod's API: calls are carried out in their order.
+    process_set:
+        The ranks that take part; others must not call this.
+    what:
+        What errors call this.
+    """
     given = [checked(what, tensor) for tensor in tensors]
     for tensor in given:
         if not tensor.ndim:
@@ -78,7 +104,21 @@ def broadcast(
     priority: int = 0,
     process_set: ProcessSet = global_process_set,
 ) -> NDArray:
-    """A new array with the values of ``tensor`` of the rank ``root_rank``, which is one of all ranks."""
+    """A new array with the values of ``tensor`` of the rank ``root_rank``, which is one of all ranks.
+
+    Parameters
+    ----------
+    tensor:
+        The array, of one shape on all ranks.
+    root_rank:
+        The rank whose values they are: its number among all ranks, else a ValueError.
+    name:
+        Distinguishes this call in errors; None for nothing.
+    priority:
+        Accepted for Horovod's API: calls are carried out in their order.
+    process_set:
+        The ranks that take part; others must not call this.
+    """
     ranks, root = process_set.communicator(), process_set.place(root_rank, "hvd.broadcast")
 
     def forward(x: NDArray) -> list[NDArray]:
@@ -104,7 +144,21 @@ def broadcast_(
     priority: int = 0,
     process_set: ProcessSet = global_process_set,
 ) -> NDArray:
-    """As :func:`broadcast`, into ``tensor`` itself, which is returned."""
+    """As :func:`broadcast`, into ``tensor`` itself, which is returned.
+
+    Parameters
+    ----------
+    tensor:
+        The array, of one shape on all ranks.
+    root_rank:
+        The rank whose values they are: its number among all ranks, else a ValueError.
+    name:
+        Distinguishes this call in errors; None for nothing.
+    priority:
+        Accepted for Horovod's API: calls are carried out in their order.
+    process_set:
+        The ranks that take part; others must not call this.
+    """
     x = checked("broadcast_", tensor)
     ranks, root = process_set.communicator(), process_set.place(root_rank, "hvd.broadcast_")
     values = own_values(x)
@@ -122,10 +176,22 @@ def alltoall(
     priority: int = 0,
     process_set: ProcessSet = global_process_set,
 ) -> Any:
-    """Row blocks of ``tensor`` go to the ranks in their order; the blocks that came, by rank, one after the other.
+    """Row blocks of an array go to the ranks in their order; the blocks that came, by rank, one after the other.
 
-    ``splits`` are the rows for each rank; then the result is a pair: the array, and how many rows came from each rank,
-    int32. Without it the rows are divided equally.
+    With ``splits`` the result is a pair: the array, and how many rows came from each rank, int32.
+
+    Parameters
+    ----------
+    tensor:
+        The array, of one axis at least.
+    splits:
+        The rows for each rank; None divides them equally, which must come out even, else it is a ValueError.
+    name:
+        Distinguishes this call in errors; None for nothing.
+    priority:
+        Accepted for Horovod's API: calls are carried out in their order.
+    process_set:
+        The ranks that take part; others must not call this.
     """
     x = checked("alltoall", tensor)
     ranks = process_set.communicator()

@@ -11,7 +11,13 @@ from hybridc.errors import UnsupportedError
 
 
 class ProcessSet:
-    """Ranks that communicate among themselves: ``add_process_set`` or ``init(process_sets=[…])`` make them ready."""
+    """Ranks that communicate among themselves: ``add_process_set`` or ``init(process_sets=[…])`` make them ready.
+
+    Parameters
+    ----------
+    ranks_or_comm:
+        A list of ranks, such as ``[0, 2]``; anything else is a ValueError.
+    """
 
     process_set_id: int | None = None
     ranks: list[int] | None = None
@@ -53,14 +59,22 @@ class ProcessSet:
         return self._communicator
 
     def place(self, rank: int, what: str) -> int:
-        """The number in the set of a rank of all."""
+        """The number in the set of ``rank``, a rank of all; else a ValueError, which names ``what``."""
         ranks = self._known()
         if rank not in ranks:
             raise ValueError(f"{what}: root_rank must be one of the ranks {_shown(ranks)}, got {rank!r}")
         return ranks.index(rank)
 
     def register(self, number: int | None, own: Communicator | None) -> None:
-        """Make the set ready, or with None for its number useless."""
+        """Make the set ready, or with None for its number useless.
+
+        Parameters
+        ----------
+        number:
+            The number of the set; None makes it useless.
+        own:
+            Its communicator, if this rank is in it; else None.
+        """
         self.process_set_id, self._communicator = number, own
 
     def __str__(self) -> str:
@@ -96,7 +110,12 @@ def communicator_of(process_set: ProcessSet) -> Communicator:
 def init(comm: Any = None, process_sets: Any = None) -> None:
     """Start the communication of all ranks that the launcher started; once more does nothing.
 
-    ``process_sets`` is a list of further sets of ranks; ``"dynamic"`` is what holds here anyway.
+    Parameters
+    ----------
+    comm:
+        None, or the list of all ranks; others are an UnsupportedError.
+    process_sets:
+        A list of further sets of ranks; None, or ``"dynamic"``, which holds here anyway, for none.
     """
     world = communicator()
     if comm not in (None, [], [*range(world.size)]):
@@ -132,7 +151,13 @@ def is_initialized() -> bool:
 
 
 def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
-    """Make a set of ranks ready, which may be given as their list. All ranks call this, those in the set or not."""
+    """Make a set of ranks ready. All ranks call this, those in the set or not.
+
+    Parameters
+    ----------
+    process_set:
+        The set, or the list of its ranks; wrong ranks, or those of another set, are a ValueError.
+    """
     world = communicator_of(global_process_set)
     added = process_set if isinstance(process_set, ProcessSet) else ProcessSet(process_set)
     ranks = added.ranks
@@ -152,7 +177,7 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Forget a set; False for the set of all ranks, which stays, and for one that is not known."""
+    """Forget the set ``process_set``; False for the set of all ranks, which stays, and for one that is not known."""
     number = process_set.process_set_id
     if not number or number not in _HOROVOD.sets:
         return False
@@ -163,7 +188,7 @@ def remove_process_set(process_set: ProcessSet) -> bool:
 
 
 def process_set_by_id(process_set_id: int) -> ProcessSet:
-    """The set with this number."""
+    """The set whose number is ``process_set_id``; a ValueError if there is none."""
     if process_set_id not in _HOROVOD.sets:
         raise ValueError(f"there is no process set {process_set_id}; there are {_shown([*_HOROVOD.sets])}")
     return _HOROVOD.sets[process_set_id]

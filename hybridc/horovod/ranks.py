@@ -125,9 +125,14 @@ class _Timeline:
 
 
 def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
-    """Record what this rank does, as :mod:`hybridc.profiler` does it, until ``stop_timeline``; rank 0 writes the file.
+    """Record what this rank does, as :mod:`hybridc.profiler` does it, until ``stop_timeline``.
 
-    ``mark_cycles`` is accepted for Horovod's API: there are no cycles.
+    Parameters
+    ----------
+    file_path:
+        The file, which rank 0 writes.
+    mark_cycles:
+        Accepted for Horovod's API: there are no cycles.
     """
     _Timeline.path = file_path if rank() == 0 else None
     if _Timeline.path is not None:

@@ -36,11 +36,28 @@ def allreduce(
     process_set: ProcessSet = global_process_set,
     op: int | None = None,
 ) -> NDArray:
-    """``postscale_factor * op(prescale_factor * tensor)`` over all ranks, a new array; ``op`` is Average by default.
+    """``postscale_factor * op(prescale_factor * tensor)`` over all ranks, a new array.
 
-    ``average=False`` is the older way to say ``op=Sum``. Integers are rounded toward 0 after a factor. Half precision
-    is computed in single precision and rounded once. ``priority`` is accepted for Horovod's API: calls are carried out
-    in their order. Gradients, if autograd records, are those of the sum of the losses of all ranks.
+    Half precision is computed in single precision and rounded once. Gradients, if autograd records, are those of the
+    sum of the losses of all ranks.
+
+    Parameters
+    ----------
+    tensor:
+        The array, of one shape on all ranks.
+    average:
+        False is the older way to say ``op=Sum``; not with ``op``, which is a ValueError.
+    name:
+        Distinguishes this call in errors; None for nothing.
+    priority:
+        Accepted for Horovod's API: calls are carried out in their order.
+    prescale_factor, postscale_factor:
+        What the elements are multiplied by before, and the result after. Integers are rounded toward 0 after a
+        factor.
+    process_set:
+        The ranks that take part; others must not call this.
+    op:
+        ``Average``, ``Sum``, ``Min``, ``Max`` or ``Product``; None is Average.
     """
     return grouped_allreduce(
         [tensor], average, name, priority, prescale_factor, postscale_factor, process_set, op, what="allreduce"
@@ -57,7 +74,15 @@ def allreduce_(
     process_set: ProcessSet = global_process_set,
     op: int | None = None,
 ) -> NDArray:
-    """As :func:`allreduce`, into ``tensor`` itself, which is returned."""
+    """As :func:`allreduce`, into ``tensor`` itself, which is returned.
+
+    Parameters
+    ----------
+    tensor:
+        The array, of one shape on all ranks.
+    average, name, priority, prescale_factor, postscale_factor, process_set, op:
+        As for :func:`allreduce`.
+    """
     reduction = _Reduction(average, op, prescale_factor, postscale_factor, process_set, name)
     reduction.into("allreduce", [checked("allreduce_", tensor)])
     return tensor
@@ -75,7 +100,17 @@ def grouped_allreduce(
     *,
     what: str = "grouped_allreduce",
 ) -> list[NDArray]:
-    """As :func:`allreduce`, of several arrays at once."""
+    """As :func:`allreduce`, of several arrays at once.
+
+    Parameters
+    ----------
+    tensors:
+        The arrays, as many on all ranks.
+    average, name, priority, prescale_factor, postscale_factor, process_set, op:
+        As for :func:`allreduce`.
+    what:
+        What errors call this.
+    """
     given = [checked(what, tensor) for tensor in tensors]
     reduction = _Reduction(average, op, prescale_factor, postscale_factor, process_set, name)
 
@@ -102,7 +137,15 @@ def grouped_allreduce_(
     process_set: ProcessSet = global_process_set,
     op: int | None = None,
 ) -> Sequence[NDArray]:
-    """As :func:`allreduce_`, of several arrays at once."""
+    """As :func:`allreduce_`, of several arrays at once.
+
+    Parameters
+    ----------
+    tensors:
+        The arrays, as many on all ranks.
+    average, name, priority, prescale_factor, postscale_factor, process_set, op:
+        As for :func:`allreduce`.
+    """
     given = [checked("grouped_allreduce_", tensor) for tensor in tensors]
     reduction = _Reduction(average, op, prescale_factor, postscale_factor, process_set, name)
     reduction.into("grouped_allreduce", given)
@@ -121,6 +164,15 @@ def reducescatter(
     """This rank's rows of the sum or mean over all ranks; if they do not come out even, the first ranks have one more.
 
     Otherwise as :func:`allreduce`.
+
+    Parameters
+    ----------
+    tensor:
+        The array, of one shape on all ranks, and one axis at least.
+    op:
+        ``Average`` or ``Sum``; others are an UnsupportedError.
+    name, priority, prescale_factor, postscale_factor, process_set:
+        As for :func:`allreduce`.
     """
     return grouped_reducescatter(
         [tensor], op, name, priority, prescale_factor, postscale_factor, process_set, what="reducescatter"
@@ -138,7 +190,19 @@ def grouped_reducescatter(
     *,
     what: str = "grouped_reducescatter",
 ) -> list[NDArray]:
-    """As :func:`reducescatter`, of several arrays."""
+    """As :func:`reducescatter`, of several arrays.
+
+    Parameters
+    ----------
+    tensors:
+        The arrays, as many on all ranks.
+    op:
+        ``Average`` or ``Sum``; others are an UnsupportedError.
+    name, priority, prescale_factor, postscale_factor, process_set:
+        As for :func:`allreduce`.
+    what:
+        What errors call this.
+    """
     given = [checked(what, tensor) for tensor in tensors]
     if op not in (Average, Sum):
         raise UnsupportedError(f"hvd.{what}: op must be hvd.Average or hvd.Sum, got {_NAMES.get(op, op)}")

@@ -20,10 +20,19 @@ T = TypeVar("T")
 def broadcast_parameters(
     params: ParameterDict | Mapping[str, Any], root_rank: int = 0, prefix: str | None = None
 ) -> None:
-    """Give all ranks the values that parameters have on one: of ``net.collect_params()``, or of a dict of arrays.
+    """Give all ranks the values that parameters have on one.
 
     A parameter that still waits for its shape is broadcast when it gets it: then all ranks must run the first forward
-    pass. ``prefix`` distinguishes several calls in errors.
+    pass.
+
+    Parameters
+    ----------
+    params:
+        ``net.collect_params()``, or a dict of arrays; anything else is a ValueError.
+    root_rank:
+        The rank whose values they are: its number among all ranks, else a ValueError.
+    prefix:
+        Distinguishes several calls in errors; None for nothing.
     """
     if not isinstance(params, Mapping | ParameterDict):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(f"invalid params of type: {type(params)}; expected a dict of arrays, or net.collect_params()")
@@ -60,14 +69,32 @@ def _broadcast(named: Sequence[tuple[str, NDArray]], root: int) -> None:
 
 
 def broadcast_object(obj: T, root_rank: int = 0, name: str | None = None) -> T:
-    """The object of one rank, on all of them; it must be possible to pickle it."""
+    """The object of one rank, on all of them.
+
+    Parameters
+    ----------
+    obj:
+        The object, which it must be possible to pickle.
+    root_rank:
+        The rank whose values they are: its number among all ranks, else a ValueError.
+    name:
+        Distinguishes this call in errors; None for nothing.
+    """
     ranks, root = communicator_of(global_process_set), global_process_set.place(root_rank, "hvd.broadcast_object")
     with labelled(f"hvd.broadcast_object{'' if name is None else f' {name!r}'} from rank {root_rank}"):
         return ranks.broadcast_object(obj, root)
 
 
 def allgather_object(obj: T, name: str | None = None) -> list[T]:
-    """The objects of all ranks, by rank; it must be possible to pickle them."""
+    """The objects of all ranks, a list by rank.
+
+    Parameters
+    ----------
+    obj:
+        This rank's object, which it must be possible to pickle.
+    name:
+        Distinguishes this call in errors; None for nothing.
+    """
     ranks = communicator_of(global_process_set)
     with labelled(f"hvd.allgather_object{'' if name is None else f' {name!r}'}"):
         return ranks.gather_objects(obj)

@@ -298,7 +298,13 @@ def stack(arrays: Any, axis: int = 0, out: Any = None) -> Any:
 
 
 def vstack(arrays: Any, out: Any = None) -> Any:
-    """The arrays below each other."""
+    """The arrays below each other.
+
+    Parameters
+    ----------
+    arrays:
+        A list or tuple of arrays, whose shapes agree but for the first axis; vectors are rows.
+    """
     return concatenate([atleast_2d(a) for a in arrays], 0, out)
 
 

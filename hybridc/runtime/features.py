@@ -120,7 +120,7 @@ class Features(OrderedDict[str, Feature]):
         return str(list(self.values()))
 
     def is_enabled(self, feature_name: str) -> bool:
-        """Whether a feature is on; a RuntimeError that lists all, if there is no feature of this name."""
+        """Whether the feature ``feature_name`` is on; a RuntimeError that lists all, if there is none of this name."""
         feature: Any = self.get(feature_name.upper())
         if feature is None:
             raise RuntimeError(f"Feature '{feature_name.upper()}' is unknown, known features are: {list(self)}")

@@ -56,10 +56,10 @@ class Partitioner:
         self.options = options
 
     def begin(self, module: ModuleOp) -> None:
-        """Inspect the whole graph, before anything of it is selected; do not change it."""
+        """Inspect the whole graph, ``module``, before anything of it is selected; do not change it."""
 
     def match(self, op: HybridOp) -> bool:
-        """Whether the backend can run this operation."""
+        """Whether the backend can run the operation ``op``."""
         return op.name in self._operations
 
     @cached_property
@@ -71,19 +71,19 @@ class Partitioner:
         return self.match(op)
 
     def select_input(self, op: HybridOp, producer: HybridOp) -> bool:
-        """Whether the part that has ``op`` may grow to the producer of one of its operands."""
+        """Whether the part that has ``op`` may grow to ``producer``, of one of its operands."""
         return self.match(producer)
 
     def select_output(self, op: HybridOp, user: HybridOp) -> bool:
-        """Whether the part that has ``op`` may grow to a user of one of its results."""
+        """Whether the part that has ``op`` may grow to ``user``, of one of its results."""
         return self.match(user)
 
     def filter(self, ops: Sequence[HybridOp]) -> Sequence[HybridOp]:
-        """The operations of a candidate part to keep."""
+        """Those of ``ops``, the operations of a candidate part, to keep."""
         return ops
 
     def review(self, part: Part) -> bool | Mapping[str, Any]:
-        """Whether to accept the part; a dict accepts it and is attached as its ``properties``."""
+        """Whether to accept the ``part``; a dict accepts it and is attached as its ``properties``."""
         return True
 
     def create(self, part: Part) -> Any:
@@ -91,12 +91,12 @@ class Partitioner:
         return None
 
     def run(self, part: Part, *arrays: NDArray) -> Any:
-        """The results of the part: an NDArray, or a list for several; by default computed by hybridc."""
+        """The results of the ``part``: an NDArray, or a list for several; by default computed by hybridc."""
         return part(*arrays)
 
 
 class Part:
-    """A part of a graph for its backend; calling it runs hybridc's own code of it.
+    """A part of a graph, ``op``, for its backend; calling it runs hybridc's own code of it.
 
     ``backend`` and ``name``, ``options`` (the backend's), ``properties`` (the review's), ``state`` (what ``create``
     returned), ``arguments`` (names), ``shapes`` and ``dtypes`` of the inputs; of a symbol that is being partitioned
@@ -154,7 +154,7 @@ class Part:
     # --- what the operator calls ---------------------------------------------------------------------------
 
     def prepare(self, runner: Partitioner) -> Part:
-        """Call the partitioner's ``create``."""
+        """Call ``create`` of the partitioner ``runner``."""
         self._runner = runner
         with user_code(self._where("create")):
             self.state = runner.create(self)
@@ -183,7 +183,11 @@ class Part:
         inputs: Sequence[Any],
         outputs: Sequence[Any],
     ) -> list[Any]:
-        """The results of the partitioner's ``backward``, checked."""
+        """The results of the partitioner's ``backward``, checked.
+
+        ``op`` is the operator in train mode or not, ``needed`` says for each input whether its gradient is wanted;
+        ``ograds``, ``inputs`` and ``outputs`` are those of the backward.
+        """
         self.op = op
         groups = [[NDArray(lasting(a)) for a in group] for group in (ograds, inputs, outputs)]
         with user_code(self._where("backward")):
@@ -221,7 +225,7 @@ Found = TypeVar("Found", bound=Callable[..., Any])
 
 
 def register_partitioner(backend: str) -> Callable[[Found], Found]:
-    """Class decorator: add a :class:`Partitioner` to the backend of this name."""
+    """Class decorator: add a :class:`Partitioner` to the backend whose name is ``backend``."""
 
     def enter(cls: Found) -> Found:
         given: Any = cls
@@ -236,7 +240,7 @@ def register_partitioner(backend: str) -> Callable[[Found], Found]:
 
 
 def register_pass(backend: str) -> Callable[[Found], Found]:
-    """Decorator: add a pass to the backend of this name.
+    """Decorator: add a pass to the backend whose name is ``backend``.
 
     A pass is a function ``f(module, **options)``, or a subclass of xDSL's ``ModulePass``, whose fields are options.
     """
@@ -320,7 +324,7 @@ def operation_names(ops: Collection[str]) -> set[str]:
 
 
 def rewrite(module: ModuleOp, rule: Callable[[Any, HybridOp, Callable[[Any], Any]], Any]) -> None:
-    """Apply ``rule(F, op, symbol)`` to every operation of the graph: its result replaces the operation's results.
+    """Apply ``rule(F, op, symbol)`` to every operation of ``module``: its result replaces the operation's results.
 
     It returns None to leave the operation alone. ``symbol(value)`` gives an operand, of this or of another operation,
     as a value for functions of ``F``.

@@ -18,7 +18,7 @@ import hybridc as mx
 
 ROOT = Path(__file__).resolve().parents[2]
 # Parameters of which nothing is said. It only falls: whoever adds a parameter describes it.
-UNDESCRIBED = 1999
+UNDESCRIBED = 1410
 
 
 @pytest.fixture(scope="module")

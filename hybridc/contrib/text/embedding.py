@@ -288,7 +288,7 @@ class GloVe(_TokenEmbedding):
     pretrained_file_name:
         One of those that :func:`get_pretrained_file_names` lists, else a KeyError.
     embedding_root:
-        The folder in whose folder ``glove`` the file is; None is ``$MXNET_HOME/embeddings``.
+        The folder in whose folder "glove" the file is; None is ``$MXNET_HOME/embeddings``.
     init_unknown_vec:
         A function that makes the vector of unknown tokens, where the file has none: called with ``shape``.
     vocabulary:
@@ -319,7 +319,7 @@ class FastText(_TokenEmbedding):
     pretrained_file_name:
         One of those that :func:`get_pretrained_file_names` lists, else a KeyError.
     embedding_root:
-        The folder in whose folder ``fasttext`` the file is; None is ``$MXNET_HOME/embeddings``.
+        The folder in whose folder "fasttext" the file is; None is ``$MXNET_HOME/embeddings``.
     init_unknown_vec:
         A function that makes the vector of unknown tokens, where the file has none: called with ``shape``.
     vocabulary:

@@ -24,7 +24,7 @@ PLEVEL = 10  # of methods in a class, and the default of set_attr
 
 
 def set_attr(op_name: str, key: str, value: Any, plevel: int = PLEVEL) -> None:
-    """Attach an attribute to an operator: any value under any key; of two under one key the higher ``plevel`` wins.
+    """Attach to the operator ``op_name`` any ``value`` under any ``key``; of two the higher ``plevel`` wins.
 
     The methods in the operator's class have plevel 10, so that replacing one needs a higher one. Set
     attributes before the operator is used: compiled networks are not recompiled.
@@ -50,7 +50,7 @@ def set_attr(op_name: str, key: str, value: Any, plevel: int = PLEVEL) -> None:
 
 
 def get_attr(op_name: str, key: str, default: Any = None) -> Any:
-    """The attribute of an operator under a key: what was set, or the method with NNVM's signature, or ``default``.
+    """What the operator ``op_name`` has under ``key``: what was set, or a method with NNVM's signature, or ``default``.
 
     ``mx.op.get_attr("relu", "FGradient")`` can be called as ``f(node, ograds)``.
     """
@@ -62,7 +62,7 @@ def get_attr(op_name: str, key: str, default: Any = None) -> Any:
 
 
 def list_attrs(op_name: str) -> list[str]:
-    """The keys of an operator's attributes: its interfaces, and those attached to it."""
+    """The keys of the attributes of the operator ``op_name``: its interfaces, and those attached to it."""
     cls = get(op_name)
     return sorted({*Attached.of(cls), *(key for key in INTERFACES if defines(cls, key))})
 

@@ -15,7 +15,7 @@ kNullOp, kWriteTo, kWriteInplace, kAddTo = "null", "write", "inplace", "add"
 
 
 def get(name: str) -> type[Operator]:
-    """The class of an operator, by its name in the IR (``mylib.swish``) or that of its function (``swish``)."""
+    """The class of the operator ``name``, which is that in the IR (``mylib.swish``) or of its function (``swish``)."""
     if name.__class__ is not str:
         raise ArgumentTypeError(f"an operator is named by a string, as 'mylib.swish' or 'relu', got {name!r}")
     if not operator_registry.has_operator(name) and operator_registry.has_function(name):
@@ -31,7 +31,17 @@ class OpContext:
 
 
 class NodeAttrs:
-    """The attributes of a node: ``dict`` as strings, ``parsed`` as fields of the bound operator."""
+    """The attributes of a node: ``dict`` as strings, ``parsed`` as fields of the bound operator.
+
+    Parameters
+    ----------
+    op:
+        The operator's class, or its name.
+    dict:
+        Its attributes, as values or as strings; None for their defaults.
+    name:
+        The name of the node; by default the operator's.
+    """
 
     def __init__(self, op: str | type[Operator], dict: dict[str, Any] | None = None, name: str = "") -> None:
         self.op = get(op) if isinstance(op, str) else op
@@ -47,7 +57,7 @@ class NodeAttrs:
 
     @classmethod
     def of(cls, bound: Operator) -> NodeAttrs:
-        """Those of a bound operator; cached."""
+        """Those of a ``bound`` operator; cached."""
         made = bound.__dict__.get("_node_attrs")
         if made is None:
             made = cls.__new__(cls)

@@ -240,7 +240,11 @@ def _no_value(what: str, instead: str) -> TraceError:
 
 @dataclass(frozen=True, eq=False)
 class Scalar(Arithmetic):
-    """An SSA value of a recorded scalar body: an argument (``step is None``) or the result of a step."""
+    """An SSA value of a recorded scalar body: an argument (``step is None``) or the result of a step.
+
+    ``operands`` are values or numbers of Python, ``index`` is the number of the argument or of the step, and
+    ``builder`` what recorded it.
+    """
 
     step: str | None
     operands: tuple[Any, ...]
