@@ -202,7 +202,7 @@ __all__ = [
 
 
 def check_op(name: str) -> None:
-    """Raise an AssertionError that says what is wrong, unless an operator does what its class and its samples say.
+    """Raise an AssertionError unless the operator ``name`` does what its class and its samples say.
 
     ``check_op("mylib.swish")`` is ``python -m hybridc.tools.check_op mylib.swish``, inside a test.
     """

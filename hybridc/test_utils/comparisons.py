@@ -26,12 +26,12 @@ def as_numpy(x: Any) -> Array:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two arrays are equal in every element."""
+    """Whether the arrays ``a`` and ``b`` are equal in every element."""
     return np.array_equal(as_numpy(a), as_numpy(b))
 
 
 def same_array(array1: Any, array2: Any) -> bool:
-    """Whether two arrays share their memory: what is added to one shows in the other."""
+    """Whether the arrays ``array1`` and ``array2`` share their memory: what is added to one shows in the other."""
     before = same(array1, array2)
     array1[:] += 1
     together = before and same(array1, array2)
@@ -40,7 +40,7 @@ def same_array(array1: Any, array2: Any) -> bool:
 
 
 def checkShapes(a: Any, b: Any) -> None:
-    """Raise an AssertionError unless both arrays have one shape."""
+    """Raise an AssertionError unless the arrays ``a`` and ``b`` have one shape."""
     if a.shape != b.shape:
         raise AssertionError(f"a.shape = {a.shape} and b.shape = {b.shape} are not equal")
 
@@ -53,14 +53,38 @@ def almost_equal(
     equal_nan: bool = False,
     use_broadcast: bool = True,
 ) -> bool:
-    """Whether |a - b| <= atol + rtol * |b| everywhere; the tolerances are those of float64 unless they are given."""
+    """Whether |a - b| <= atol + rtol * |b| everywhere.
+
+    Parameters
+    ----------
+    a, b:
+        Arrays, numbers or nested lists, whose shapes broadcast.
+    rtol, atol:
+        The relative and the absolute tolerance; None is that of float64.
+    equal_nan:
+        Whether two NaNs are equal.
+    use_broadcast:
+        Whether shapes may differ and broadcast; else that is an AssertionError.
+    """
     if not use_broadcast:
         checkShapes(a, b)
     return np.allclose(as_numpy(a), as_numpy(b), rtol=get_rtol(rtol), atol=get_atol(atol), equal_nan=equal_nan)
 
 
 def locationError(a: Array, b: Array, index: Any, names: Names, maxError: bool = False) -> str:
-    """Where two arrays differ, and what is there, in words."""
+    """Where two arrays differ, and what is there, in words.
+
+    Parameters
+    ----------
+    a, b:
+        The arrays.
+    index:
+        The place.
+    names:
+        What the text calls both.
+    maxError:
+        Whether the text says that the difference is the largest.
+    """
     most = "maximum " if maxError else ""
     return f"Location of {most}error: {index}, {names[0]}={a[index]:.8f}, {names[1]}={b[index]:.8f}"
 
@@ -77,8 +101,21 @@ def assert_almost_equal(
 ) -> None:
     """Raise an AssertionError, with the largest differences, unless |a - b| <= atol + rtol * |b| everywhere.
 
-    A tolerance is a number, or one for each dtype; by default it is that of the coarser of both dtypes. The text lists
-    ``mismatches[0]`` differences at most.
+    Parameters
+    ----------
+    a, b:
+        Arrays, numbers or nested lists, whose shapes broadcast.
+    rtol, atol:
+        The relative and the absolute tolerance: a number, or a dict of one for each dtype; None is what
+        :func:`default_rtols` and :func:`default_atols` say of the coarser dtype of both.
+    names:
+        What the text of the error calls both.
+    equal_nan:
+        Whether two NaNs are equal.
+    use_broadcast:
+        Whether shapes may differ and broadcast; else that is an AssertionError.
+    mismatches:
+        The first number is how many differences the text lists at most.
     """
     if not use_broadcast:
         checkShapes(a, b)
@@ -116,7 +153,17 @@ def _difference(a: Array, b: Array, rtol: float, atol: float, names: Names, equa
 
 
 def assert_allclose(a: Any, b: Any, rtol: float = 1e-07, atol: float = 0, equal_nan: bool = True) -> None:
-    """As :func:`assert_almost_equal`, with NumPy's tolerances."""
+    """As :func:`assert_almost_equal`, with NumPy's tolerances.
+
+    Parameters
+    ----------
+    a, b:
+        Arrays, numbers or nested lists, whose shapes broadcast.
+    rtol, atol:
+        The relative and the absolute tolerance.
+    equal_nan:
+        Whether two NaNs are equal.
+    """
     assert_almost_equal(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
 
 
@@ -130,7 +177,24 @@ def assert_almost_equal_with_err(
     equal_nan: bool = False,
     mismatches: tuple[int, int] = (10, 10),
 ) -> None:
-    """As :func:`assert_almost_equal`, where the share ``etol`` of the elements may differ."""
+    """As :func:`assert_almost_equal`, where some elements may differ.
+
+    Parameters
+    ----------
+    a, b:
+        Arrays, numbers or nested lists, whose shapes broadcast.
+    rtol, atol:
+        The relative and the absolute tolerance: a number, or a dict of one for each dtype; None is what
+        :func:`default_rtols` and :func:`default_atols` say of the coarser dtype of both.
+    etol:
+        The share of the elements that may differ, 0 to 1; None is 0.
+    names:
+        What the text of the error calls both.
+    equal_nan:
+        Whether two NaNs are equal.
+    mismatches:
+        The first number is how many differences the text lists at most.
+    """
     etol = get_etol(etol)
     r, t = get_tols(a, b, rtol, atol)
     close = np.isclose(as_numpy(a), as_numpy(b), rtol=r, atol=t, equal_nan=equal_nan)
@@ -142,7 +206,18 @@ def assert_almost_equal_with_err(
 def assert_almost_equal_ignore_nan(
     a: Any, b: Any, rtol: Tolerance = None, atol: Tolerance = None, names: Names = ("a", "b")
 ) -> None:
-    """As :func:`assert_almost_equal`, but for the elements that are NaN in either array."""
+    """As :func:`assert_almost_equal`, but for the elements that are NaN in either array.
+
+    Parameters
+    ----------
+    a, b:
+        Arrays, numbers or nested lists, whose shapes broadcast.
+    rtol, atol:
+        The relative and the absolute tolerance: a number, or a dict of one for each dtype; None is what
+        :func:`default_rtols` and :func:`default_atols` say of the coarser dtype of both.
+    names:
+        What the text of the error calls both.
+    """
     rtol, atol = get_tols(a, b, rtol, atol)
     x, y = as_numpy(a), as_numpy(b)
     unknown = np.isnan(x) | np.isnan(y)
@@ -150,7 +225,15 @@ def assert_almost_equal_ignore_nan(
 
 
 def assert_exception(f: Callable[..., Any], exception_type: Any, *args: Any, **kwargs: Any) -> None:
-    """Raise an AssertionError unless ``f(*args, **kwargs)`` raises such an exception."""
+    """Raise an AssertionError unless ``f(*args, **kwargs)`` raises such an exception.
+
+    Parameters
+    ----------
+    f:
+        A function, which is called with the other arguments.
+    exception_type:
+        The class of the exception, or a tuple of classes.
+    """
     try:
         f(*args, **kwargs)
     except exception_type:
@@ -159,7 +242,16 @@ def assert_exception(f: Callable[..., Any], exception_type: Any, *args: Any, **k
 
 
 def compare_ndarray_tuple(t1: Any, t2: Any, rtol: Tolerance = None, atol: Tolerance = None) -> None:
-    """Compare arrays, or nested tuples of them, as the states of optimizers are; None is like anything."""
+    """Compare arrays, or nested tuples of them, as the states of optimizers are; None is like anything.
+
+    Parameters
+    ----------
+    t1, t2:
+        Arrays, nested tuples of them, or None.
+    rtol, atol:
+        The relative and the absolute tolerance: a number, or a dict of one for each dtype; None is what
+        :func:`default_rtols` and :func:`default_atols` say of the coarser dtype of both.
+    """
     if t1 is None or t2 is None:
         return
     if isinstance(t1, tuple):
@@ -170,7 +262,7 @@ def compare_ndarray_tuple(t1: Any, t2: Any, rtol: Tolerance = None, atol: Tolera
 
 
 def assign_each(the_input: Any, function: Callable[[Any], Any] | None) -> Array:
-    """The array of ``function(element)``."""
+    """The array of ``function(element)`` for the elements of ``the_input``; they themselves, if it is None."""
     given = as_numpy(the_input)
     if function is None:
         return np.array(given)
@@ -178,7 +270,7 @@ def assign_each(the_input: Any, function: Callable[[Any], Any] | None) -> Array:
 
 
 def assign_each2(input1: Any, input2: Any, function: Callable[[Any, Any], Any] | None) -> Array:
-    """The array of ``function(element of the first, element of the second)``."""
+    """The array of ``function(element of input1, element of input2)``, of one shape; None gives the first."""
     first, second = as_numpy(input1), as_numpy(input2)
     if function is None:
         return np.array(first)
@@ -188,7 +280,19 @@ def assign_each2(input1: Any, input2: Any, function: Callable[[Any, Any], Any] |
 
 
 def np_reduce(dat: Array, axis: Any, keepdims: bool, numpy_reduce_func: Callable[..., Any]) -> Array:
-    """An array reduced along axes, one after the other, by a function such as ``np.sum``."""
+    """An array reduced along axes, one after the other.
+
+    Parameters
+    ----------
+    dat:
+        The array.
+    axis:
+        The axis, or several; None for all.
+    keepdims:
+        Whether reduced axes stay, with size 1.
+    numpy_reduce_func:
+        A function such as ``np.sum``, which takes ``axis``.
+    """
     axes = [axis] if isinstance(axis, int) else list(range(dat.ndim) if axis is None else axis)
     reduced: Any = dat
     for i in sorted(axes, reverse=True):
@@ -199,7 +303,7 @@ def np_reduce(dat: Array, axis: Any, keepdims: bool, numpy_reduce_func: Callable
 
 
 def collapse_sum_like(a: Array, shape: tuple[int, ...]) -> Array:
-    """The sum of an array along the axes on which an array of that shape would be broadcast to it."""
+    """The sum of ``a`` along the axes on which an array of ``shape`` would be broadcast to it."""
     if np.prod(shape) == 0 or a.size == 0:
         return np.zeros(shape, dtype=a.dtype)
     new = a.ndim - len(shape)

@@ -25,10 +25,22 @@ _LABEL_HEADER = 8  # bytes before the labels: a mark, their number
 def download(
     url: str, fname: str | None = None, dirname: str | None = None, overwrite: bool = False, retries: int = 5
 ) -> str:
-    """The path of the file at a URL: one that is here, unless ``overwrite``, or else a new one.
+    """The path of the file at a URL: one that is here, or else a new one.
 
-    It is ``fname``, by default the URL's last part, in ``dirname``, by default the current folder. A DownloadError,
-    which is an OSError, says where to put the file by hand.
+    A DownloadError, which is an OSError, says where to put the file by hand.
+
+    Parameters
+    ----------
+    url:
+        The URL.
+    fname:
+        The name of the file; None is the URL's last part.
+    dirname:
+        The folder; None is the current one.
+    overwrite:
+        Whether a file that is here is downloaded again.
+    retries:
+        How often a download is tried again.
     """
     name = url.rsplit("/", 1)[-1] if fname is None else fname
     return gluon_download.download(url, os.path.join(dirname or "", name), overwrite, retries=retries)
@@ -39,8 +51,14 @@ def download_model(
 ) -> tuple[str | None, int]:
     """The path, without its end, of a model's files ``-symbol.json`` and ``-0000.params``, and the epoch: 0.
 
-    ``meta_info`` has the URLs 'symbol' and 'params' by the model's name; (None, 0) for a name that it has not. By
-    default it has MXNet's ResNets for ImageNet.
+    Parameters
+    ----------
+    model_name:
+        The name; (None, 0) is the result for one that ``meta_info`` has not.
+    dst_dir:
+        The folder of the files.
+    meta_info:
+        The URLs 'symbol' and 'params' by the model's name; None has MXNet's ResNets for ImageNet.
     """
     info = _models() if meta_info is None else meta_info
     if model_name not in info:
@@ -119,7 +137,17 @@ def get_cifar10() -> None:
 def get_mnist_iterator(
     batch_size: int, input_shape: tuple[int, ...], num_parts: int = 1, part_index: int = 0
 ) -> tuple[Any, Any]:
-    """Iterators over MNIST's training and test images, ``mx.io.MNISTIter``; flat unless the shape has three sizes."""
+    """Iterators over MNIST's training and test images, ``mx.io.MNISTIter``.
+
+    Parameters
+    ----------
+    batch_size:
+        How many images a batch has.
+    input_shape:
+        The shape of an image: (1, 28, 28), or (784,) for flat ones.
+    num_parts, part_index:
+        Only the images of one of several parts of equal size.
+    """
     get_mnist_ubyte()
     options = {"input_shape": input_shape, "batch_size": batch_size, "flat": len(input_shape) != 3}
     options.update(num_parts=num_parts, part_index=part_index)
@@ -132,7 +160,17 @@ def get_mnist_iterator(
 
 
 def get_zip_data(data_dir: str, url: str, data_origin_name: str) -> None:
-    """See that an archive, and the files in it, are in a folder."""
+    """See that an archive, and the files in it, are in a folder.
+
+    Parameters
+    ----------
+    data_dir:
+        The folder.
+    url:
+        The URL of the archive.
+    data_origin_name:
+        The name of the archive.
+    """
     path = os.path.join(data_dir, data_origin_name)
     if not os.path.exists(path):
         download(url, dirname=data_dir, overwrite=False)
@@ -141,7 +179,19 @@ def get_zip_data(data_dir: str, url: str, data_origin_name: str) -> None:
 
 
 def get_bz2_data(data_dir: str, data_name: str, url: str, data_origin_name: str) -> None:
-    """See that a file is in a folder, of which the URL has a packed one."""
+    """See that a file is in a folder, of which a URL has a packed one.
+
+    Parameters
+    ----------
+    data_dir:
+        The folder.
+    data_name:
+        The name of the file.
+    url:
+        The URL of the packed one.
+    data_origin_name:
+        The name of the packed one, which is removed.
+    """
     unpacked = os.path.join(data_dir, data_name)
     if os.path.exists(unpacked):
         return
@@ -151,7 +201,13 @@ def get_bz2_data(data_dir: str, data_name: str, url: str, data_origin_name: str)
 
 
 def get_im2rec_path(home_env: str = "MXNET_HOME") -> str:
-    """The path of MXNet's tool im2rec.py below the folder that a variable names; an OSError if it is not there."""
+    """The path of MXNet's tool im2rec.py below a folder; an OSError if it is not there.
+
+    Parameters
+    ----------
+    home_env:
+        The variable of the environment that names the folder.
+    """
     folder = os.environ.get(home_env, "")
     for path in ("tools/im2rec.py", "../../tools/im2rec.py"):
         if folder and os.path.isfile(os.path.join(folder, path)):

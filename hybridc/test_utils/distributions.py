@@ -14,7 +14,15 @@ Generator = Callable[[int], Any]
 def gen_buckets_probs_with_ppf(
     ppf: Callable[[float], float], nbuckets: int
 ) -> tuple[list[tuple[float, float]], list[float]]:
-    """Intervals of equal probability, and these probabilities, from a quantile function."""
+    """Intervals of equal probability, and these probabilities.
+
+    Parameters
+    ----------
+    ppf:
+        The quantile function, of a number from 0 to 1.
+    nbuckets:
+        How many intervals.
+    """
     if nbuckets <= 0:
         raise AssertionError(f"nbuckets must be positive, got {nbuckets}")
     ends = [ppf(i / nbuckets) for i in range(nbuckets + 1)]
@@ -22,13 +30,35 @@ def gen_buckets_probs_with_ppf(
 
 
 def mean_check(generator: Generator, mu: float, sigma: float, nsamples: int = 1000000) -> bool:
-    """Whether the mean of samples is within three standard errors of ``mu``; ``sigma`` is the standard deviation."""
+    """Whether the mean of samples is within three standard errors of a number.
+
+    Parameters
+    ----------
+    generator:
+        A function of the number of samples that gives as many.
+    mu:
+        The number.
+    sigma:
+        The standard deviation of the distribution.
+    nsamples:
+        How many samples.
+    """
     mean = np.array(generator(nsamples)).mean()
     return bool(abs(mean - mu) < 3 * sigma / np.sqrt(nsamples))
 
 
 def var_check(generator: Generator, sigma: float, nsamples: int = 1000000) -> bool:
-    """Whether the variance of samples of a normal distribution is within three standard errors of sigma squared."""
+    """Whether the variance of samples of a normal distribution is within three standard errors of sigma squared.
+
+    Parameters
+    ----------
+    generator:
+        A function of the number of samples that gives as many.
+    sigma:
+        The standard deviation.
+    nsamples:
+        How many samples.
+    """
     variance = np.array(generator(nsamples)).var(ddof=1)
     return bool(abs(variance - sigma**2) < 3 * np.sqrt(2 * sigma**4 / (nsamples - 1)))
 
@@ -38,8 +68,17 @@ def chi_square_check(
 ) -> tuple[float, Any, Any]:
     """Pearson's test of samples: the p value, how many fell into each bucket, and how many were expected.
 
-    ``buckets`` are disjoint intervals in ascending order that cover the range of a continuous distribution, or the
-    values of a discrete one.
+    Parameters
+    ----------
+    generator:
+        A function of the number of samples that gives as many.
+    buckets:
+        Disjoint intervals in ascending order that cover the range of a continuous distribution, or the values of a
+        discrete one.
+    probs:
+        The probability of each.
+    nsamples:
+        How many samples.
     """
     from scipy import special
 
@@ -70,7 +109,26 @@ def verify_generator(
     success_rate: float = 0.2,
     alpha: float = 0.05,
 ) -> list[float]:
-    """Raise an AssertionError unless ``success_rate`` of ``nrepeat`` tests have a p value above ``alpha``; these."""
+    """Raise an AssertionError unless enough of several tests have a p value above ``alpha``; these.
+
+    Parameters
+    ----------
+    generator:
+        A function of the number of samples that gives as many.
+    buckets:
+        Disjoint intervals in ascending order that cover the range of a continuous distribution, or the values of a
+        discrete one.
+    probs:
+        The probability of each.
+    nsamples:
+        How many samples.
+    nrepeat:
+        How many tests.
+    success_rate:
+        The share of them that must succeed.
+    alpha:
+        The p value above which one does.
+    """
     tests = [chi_square_check(generator, buckets, probs, nsamples) for _ in range(nrepeat)]
     values = [p for p, _, _ in tests]
     if sum(p > alpha for p in values) < nrepeat * success_rate:

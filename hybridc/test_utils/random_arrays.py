@@ -22,23 +22,45 @@ Array = npt.NDArray[Any]
 
 
 def rand_shape_nd(num_dim: int, dim: int = 10, allow_zero_size: bool = False) -> Shape:
-    """A random shape of ``num_dim`` sizes from 1 (or 0) to ``dim``."""
+    """A random shape of ``num_dim`` sizes from 1 (or 0) to ``dim``.
+
+    Parameters
+    ----------
+    num_dim:
+        How many sizes.
+    dim:
+        The largest size.
+    allow_zero_size:
+        Whether sizes may be 0, too.
+    """
     sizes = np.random.randint(0 if allow_zero_size else 1, dim + 1, size=num_dim)
     return tuple(int(n) for n in sizes)
 
 
 def rand_shape_2d(dim0: int = 10, dim1: int = 10, allow_zero_size: bool = False) -> Shape:
-    """A random shape of two sizes, up to ``dim0`` and ``dim1``."""
+    """A random shape of two sizes, up to ``dim0`` and ``dim1``.
+
+    Parameters
+    ----------
+    allow_zero_size:
+        Whether sizes may be 0, too.
+    """
     return tuple(rand_shape_nd(1, d, allow_zero_size)[0] for d in (dim0, dim1))
 
 
 def rand_shape_3d(dim0: int = 10, dim1: int = 10, dim2: int = 10, allow_zero_size: bool = False) -> Shape:
-    """A random shape of three sizes, up to ``dim0``, ``dim1`` and ``dim2``."""
+    """A random shape of three sizes, up to ``dim0``, ``dim1`` and ``dim2``.
+
+    Parameters
+    ----------
+    allow_zero_size:
+        Whether sizes may be 0, too.
+    """
     return tuple(rand_shape_nd(1, d, allow_zero_size)[0] for d in (dim0, dim1, dim2))
 
 
 def rand_coord_2d(x_low: int, x_high: int, y_low: int, y_high: int) -> tuple[np.int64, np.int64]:
-    """A random place: x from ``x_low`` up to but without ``x_high``, and y likewise."""
+    """A random place: x from ``x_low`` up to but without ``x_high``, and y from ``y_low`` to ``y_high`` likewise."""
     x: Any = np.random.randint(x_low, x_high, dtype=np.int64)
     y: Any = np.random.randint(y_low, y_high, dtype=np.int64)
     return x, y
@@ -64,7 +86,7 @@ def random_uniform_arrays(*shapes: Shape, **kwargs: Any) -> list[Array]:
 
 
 def random_sample(population: Sequence[Any], k: int) -> Any:
-    """``k`` different elements of a sequence, in random order."""
+    """``k`` different elements of the sequence ``population``, in random order."""
     if not 0 <= k <= len(population):
         raise AssertionError(f"random_sample: k must be from 0 to {len(population)}, got {k}")
     shuffled: Any = population[:]
@@ -82,7 +104,21 @@ def rand_ndarray(
     distribution: str | None = None,
     ctx: Context | None = None,
 ) -> NDArray:
-    """An array of random numbers: of the normal distribution, or as :func:`rand_sparse_ndarray` makes it."""
+    """An array of random numbers: of the normal distribution, or as :func:`rand_sparse_ndarray` makes it.
+
+    Parameters
+    ----------
+    shape:
+        The shape.
+    stype:
+        The storage type: ``"default"`` (dense), ``"csr"`` or ``"row_sparse"``.
+    density, modifier_func, shuffle_csr_indices, distribution:
+        As for :func:`rand_sparse_ndarray`, of sparse arrays.
+    dtype:
+        The dtype; None is float32.
+    ctx:
+        The device; None is the default one.
+    """
     if stype == "default":
         values = random_arrays(shape)
         return nd.array(values, ctx=ctx or default_context(), dtype=values.dtype if dtype is None else dtype)
@@ -100,22 +136,22 @@ def rand_ndarray(
 
 
 def create_vector(size: int, dtype: Any = np.int64) -> NDArray:
-    """The numbers from 0 to size - 1."""
+    """The numbers from 0 to ``size - 1``, in ``dtype``."""
     return nd.arange(0, size, dtype=dtype)
 
 
 def create_2d_tensor(rows: int, columns: int, dtype: Any = np.int64) -> NDArray:
-    """A matrix whose elements are the numbers of their rows."""
+    """A matrix of ``rows`` and ``columns`` in ``dtype``, whose elements are the numbers of their rows."""
     return nd.broadcast_to(nd.arange(0, rows, dtype=dtype).reshape((rows, 1)), shape=(rows, columns))
 
 
 def get_identity_mat(size: int) -> NDArray:
-    """The identity matrix."""
+    """The identity matrix of ``size`` rows."""
     return nd.eye(size)
 
 
 def get_identity_mat_batch(size: int) -> NDArray:
-    """Two identity matrices."""
+    """Two identity matrices of ``size`` rows: an array (2, size, size)."""
     return nd.stack(nd.eye(size), nd.eye(size))
 
 
@@ -136,9 +172,31 @@ def rand_sparse_ndarray(
 ) -> tuple[Any, tuple[Any, ...]]:
     """A sparse array of random numbers from 0 to 1, and its parts.
 
-    Of a csr matrix the parts are indptr, indices and data, of a row_sparse array NumPy's data and indices. ``density``
-    is the part of elements, or rows, that are stored; with ``distribution="powerlaw"`` a row has twice as many as the
-    one before. ``rsp_indices`` are the stored rows, ``data_init`` is the value of all, ``modifier_func`` changes each.
+    Of a csr matrix the parts are indptr, indices and data, of a row_sparse array NumPy's data and indices.
+
+    Parameters
+    ----------
+    shape:
+        The shape; of a csr matrix two sizes.
+    stype:
+        The storage type, ``"csr"`` or ``"row_sparse"``; others are a CheckError.
+    density:
+        The share of elements, or of rows, that are stored, 0 to 1; None draws it.
+    dtype:
+        The dtype; None is float32.
+    distribution:
+        ``"uniform"``, or None for that; or ``"powerlaw"``, for csr: a row has twice as many elements as the one
+        before.
+    data_init:
+        The value of all stored elements; None for random ones.
+    rsp_indices:
+        The rows that a row_sparse array stores; None draws them.
+    modifier_func:
+        A function of a number, which changes each value; None changes nothing.
+    shuffle_csr_indices:
+        Whether the columns of each row are in random order.
+    ctx:
+        Accepted for MXNet's API: sparse arrays are on the CPU.
     """
     density = np.random.rand() if density is None else density
     dtype = default_dtype() if dtype is None else dtype
@@ -198,7 +256,27 @@ def create_sparse_array(
     density: float = 0.5,
     shuffle_csr_indices: bool = False,
 ) -> Any:
-    """As :func:`rand_sparse_ndarray`, the array alone; row_sparse ones store the rows ``rsp_indices``."""
+    """As :func:`rand_sparse_ndarray`, the array alone.
+
+    Parameters
+    ----------
+    shape:
+        The shape; of a csr matrix two sizes.
+    stype:
+        The storage type, ``"csr"`` or ``"row_sparse"``; others are a CheckError.
+    data_init:
+        The value of all stored elements; None for random ones.
+    rsp_indices:
+        The rows that a row_sparse array stores; None draws them.
+    dtype:
+        The dtype; None is float32.
+    modifier_func:
+        A function of a number, which changes each value; None changes nothing.
+    density:
+        The share of elements, or of rows, that are stored, 0 to 1; None draws it.
+    shuffle_csr_indices:
+        Whether the columns of each row are in random order.
+    """
     rows = None if rsp_indices is None or stype != "row_sparse" else np.unique(np.asarray(rsp_indices, np.int64))
     given: dict[str, Any] = {"data_init": data_init, "rsp_indices": rows, "modifier_func": modifier_func}
     return rand_sparse_ndarray(shape, stype, density, dtype, shuffle_csr_indices=shuffle_csr_indices, **given)[0]
@@ -214,13 +292,33 @@ def create_sparse_array_zd(
     modifier_func: Callable[[Any], Any] | None = None,
     shuffle_csr_indices: bool = False,
 ) -> Any:
-    """As :func:`create_sparse_array`; with a density of 0 nothing is stored."""
+    """As :func:`create_sparse_array`; with a density of 0 nothing is stored.
+
+    Parameters
+    ----------
+    shape:
+        The shape; of a csr matrix two sizes.
+    stype:
+        The storage type, ``"csr"`` or ``"row_sparse"``; others are a CheckError.
+    density:
+        The share of elements, or of rows, that are stored, 0 to 1; None draws it.
+    data_init:
+        The value of all stored elements; None for random ones.
+    rsp_indices:
+        The rows that a row_sparse array stores; None draws them.
+    dtype:
+        The dtype; None is float32.
+    modifier_func:
+        A function of a number, which changes each value; None changes nothing.
+    shuffle_csr_indices:
+        Whether the columns of each row are in random order.
+    """
     rows = () if stype == "row_sparse" and density == 0 else rsp_indices
     return create_sparse_array(shape, stype, data_init, rows, dtype, modifier_func, density, shuffle_csr_indices)
 
 
 def shuffle_csr_column_indices(csr: Any) -> None:
-    """Put the columns of each row of a matrix in compressed rows, such as one of SciPy, in random order."""
+    """Put the columns of each row of ``csr``, a matrix such as one of SciPy, in random order."""
     for start, end in zip(csr.indptr[:-1], csr.indptr[1:], strict=True):
         columns = np.array(csr.indices[start:end])
         np.random.shuffle(columns)
@@ -234,7 +332,7 @@ _CONDITION = 3.0
 
 
 def new_matrix_with_real_eigvals_2d(n: int) -> Array:
-    """A matrix of n rows with real eigenvalues from -10 to 10, and well-conditioned eigenvectors."""
+    """A matrix of ``n`` rows with real eigenvalues from -10 to 10, and well-conditioned eigenvectors."""
     while True:
         diagonal = np.random.uniform(-1.0, 1.0, n)
         v = np.random.uniform(-1.0, 1.0, (n, 1))
@@ -247,24 +345,24 @@ def new_matrix_with_real_eigvals_2d(n: int) -> Array:
 
 
 def new_matrix_with_real_eigvals_nd(shape: Shape) -> Array:
-    """A stack of such matrices, of that shape in all."""
+    """A stack of matrices with real eigenvalues, of ``shape`` in all."""
     return _stack(shape, new_matrix_with_real_eigvals_2d)
 
 
 def new_orthonormal_matrix_2d(n: int) -> Array:
-    """A matrix of n orthonormal columns."""
+    """A matrix of ``n`` orthonormal columns."""
     x = np.random.randn(n, n)
     return np.linalg.qr(x.T @ x)[0]
 
 
 def new_sym_matrix_with_real_eigvals_2d(n: int) -> Array:
-    """A symmetric matrix of n rows with eigenvalues from -10 to 10."""
+    """A symmetric matrix of ``n`` rows with eigenvalues from -10 to 10."""
     q = new_orthonormal_matrix_2d(n)
     return (q.T * np.random.uniform(-10.0, 10.0, n)) @ q
 
 
 def new_sym_matrix_with_real_eigvals_nd(shape: Shape) -> Array:
-    """A stack of such matrices, of that shape in all."""
+    """A stack of symmetric matrices, of ``shape`` in all."""
     return _stack(shape, new_sym_matrix_with_real_eigvals_2d)
 
 

@@ -40,7 +40,15 @@ def environment(*args: Any) -> Generator[None]:
 
 
 class EnvManager:
-    """``with EnvManager(key, val):`` sets a variable of the environment; MXNet 1.7's name for :func:`environment`."""
+    """``with EnvManager(key, val):`` sets a variable of the environment; MXNet 1.7's name for :func:`environment`.
+
+    Parameters
+    ----------
+    key:
+        The name of the variable.
+    val:
+        Its value; None unsets it.
+    """
 
     def __init__(self, key: str, val: str | None) -> None:
         self._wanted = (key, val)
@@ -123,7 +131,13 @@ def is_op_runnable() -> bool:
 
 
 class DummyIter(DataIter, Generic[T]):
-    """Gives the first batch of another iterator again and again; for measuring speed."""
+    """Gives the first batch of another iterator again and again; for measuring speed.
+
+    Parameters
+    ----------
+    real_iter:
+        The other iterator.
+    """
 
     def __init__(self, real_iter: Any) -> None:
         super().__init__()

@@ -38,7 +38,17 @@ _SMALLEST_STEP = 1e-5
 
 
 def simple_forward(sym: Any, ctx: Context | None = None, is_train: bool = False, **inputs: Any) -> Any:
-    """The values of a symbol for arrays of NumPy by name: one array, or a list of several."""
+    """The values of a symbol for arrays of NumPy by name: one array, or a list of several.
+
+    Parameters
+    ----------
+    sym:
+        The symbol.
+    ctx:
+        The device; None is the default one.
+    is_train:
+        Whether operators run as in training.
+    """
     device = ctx or default_context()
     given = {name: nd.array(value, ctx=device) for name, value in inputs.items()}
     outputs = [x.asnumpy() for x in sym.bind(device, args=given).forward(is_train=is_train)]
@@ -125,8 +135,25 @@ def check_symbolic_forward(
 ) -> list[NDArray]:
     """Raise an AssertionError unless a symbol's values at ``location`` are those expected; its values.
 
-    Arrays are given in the order of the arguments (of the results), or by name; ``dtype="asnumpy"`` leaves them their
-    dtypes.
+    Parameters
+    ----------
+    sym:
+        The symbol.
+    location:
+        The arrays of the arguments, in their order or by name.
+    expected:
+        The results in their order, or some by name.
+    rtol, atol:
+        The relative and the absolute tolerance: a number, or a dict of one for each dtype; None is what
+        :func:`default_rtols` and :func:`default_atols` say of the coarser dtype of both.
+    aux_states:
+        The arrays of the auxiliary states, in their order or by name; None for none.
+    ctx:
+        The device; None is the default one.
+    equal_nan:
+        Whether two NaNs are equal.
+    dtype:
+        The dtype in which it is computed: float16, float32 or float64. ``"asnumpy"`` leaves arrays their own.
     """
     _check_dtype(dtype)
     ctx = ctx or default_context()
@@ -158,8 +185,33 @@ def check_symbolic_backward(
 ) -> dict[str, NDArray]:
     """Raise an AssertionError unless a symbol's gradients at ``location`` are those expected; its gradients.
 
-    ``out_grads`` are the gradients of the results, in their order or by name. The arrays of gradients hold random
-    numbers before, so that 'add' and 'null' of ``grad_req`` show.
+    The arrays of gradients hold random numbers before, so that 'add' and 'null' of ``grad_req`` show.
+
+    Parameters
+    ----------
+    sym:
+        The symbol.
+    location:
+        The arrays of the arguments, in their order or by name.
+    out_grads:
+        The gradients of the results, in their order or by name; None for those of losses.
+    expected:
+        The gradients of the arguments in their order, or some by name.
+    rtol, atol:
+        The relative and the absolute tolerance: a number, or a dict of one for each dtype; None is what
+        :func:`default_rtols` and :func:`default_atols` say of the coarser dtype of both.
+    aux_states:
+        The arrays of the auxiliary states, in their order or by name; None for none.
+    grad_req:
+        ``"write"``, ``"add"`` or ``"null"``, for all arguments, or for each.
+    ctx:
+        The device; None is the default one.
+    grad_stypes:
+        Storage types of gradients by name: others than ``"default"`` are an UnsupportedError.
+    equal_nan:
+        Whether two NaNs are equal.
+    dtype:
+        The dtype in which it is computed: float16, float32 or float64. ``"asnumpy"`` leaves arrays their own.
     """
     _check_dtype(dtype)
     _dense(grad_stypes)
@@ -211,6 +263,21 @@ def numeric_grad(
     """The slopes of the sum of an executor's first result in each element of its arguments of floats.
 
     They are differences of values half of ``eps`` above and below; the arguments are as before afterwards.
+
+    Parameters
+    ----------
+    executor:
+        The executor.
+    location:
+        The arrays of the arguments by name.
+    aux_states:
+        The arrays of the auxiliary states, in their order or by name; None for none.
+    eps:
+        The step.
+    use_forward_train:
+        Whether operators run as in training.
+    dtype:
+        The dtype in which it is computed: float16, float32 or float64.
     """
     _check_dtype(dtype, by_array=False)
     names = list(location)
@@ -249,8 +316,31 @@ def check_numeric_gradient(
 ) -> None:
     """Raise an AssertionError unless a symbol's gradients at ``location`` are its slopes by finite differences.
 
-    The symbol has one result, of which a random projection is differentiated. ``grad_nodes`` names the arguments that
-    are checked, or gives their ``grad_req`` by name; ``numeric_eps`` is the step.
+    The symbol has one result, of which a random projection is differentiated.
+
+    Parameters
+    ----------
+    sym:
+        The symbol.
+    location:
+        The arrays of the arguments, in their order or by name.
+    aux_states:
+        The arrays of the auxiliary states, in their order or by name; None for none.
+    numeric_eps:
+        The step, a number or a dict by dtype; None is what :func:`default_numeric_eps` says.
+    rtol, atol:
+        The relative and the absolute tolerance: a number, or a dict of one for each dtype; None is what
+        :func:`default_rtols` and :func:`default_atols` say of the coarser dtype of both.
+    grad_nodes:
+        The names of the arguments that are checked, or a dict of their ``grad_req``; None for all.
+    use_forward_train:
+        Whether operators run as in training for the differences.
+    ctx:
+        The device; None is the default one.
+    grad_stype_dict:
+        Storage types of gradients by name: others than ``"default"`` are an UnsupportedError.
+    dtype:
+        The dtype in which it is computed: float16, float32 or float64.
     """
     _check_dtype(dtype, by_array=False)
     _dense(grad_stype_dict)
@@ -311,9 +401,34 @@ def check_consistency(
 ) -> dict[str, Any]:
     """Raise an AssertionError unless a symbol has the same values and gradients on several devices and dtypes.
 
-    Each entry of ``ctx_list`` holds the arguments of ``simple_bind``: ``{"ctx": mx.cpu(), "data": (2, 3), "type_dict":
-    {"data": np.float64}}``. What is compared with is the first of the finest dtype, or ``ground_truth``, arrays by
-    name; it is returned. With ``raise_on_err=False`` differences are printed only.
+    What is compared with is the first of the finest dtype, or ``ground_truth``; it is returned.
+
+    Parameters
+    ----------
+    sym:
+        The symbol, or a list of one for each entry of ``ctx_list``.
+    ctx_list:
+        Dicts of the arguments of ``simple_bind``: ``{"ctx": mx.cpu(), "data": (2, 3), "type_dict": {"data":
+        np.float64}}``; two at least.
+    scale:
+        The scale of random arguments.
+    grad_req:
+        ``"write"``, ``"add"`` or ``"null"``, which compares no gradients.
+    arg_params, aux_params:
+        Arguments and auxiliary states by name; None for random arguments, and states of 0.
+    rtol, atol:
+        The relative and the absolute tolerance: a number, or a dict of one for each dtype; None is what
+        :func:`default_rtols` and :func:`default_atols` say of the coarser dtype of both.
+    raise_on_err:
+        Whether differences raise; else they are printed.
+    ground_truth:
+        What is compared with: arrays by name.
+    equal_nan:
+        Whether two NaNs are equal.
+    use_uniform:
+        Whether random arguments are uniform; else they are of the normal distribution.
+    rand_type:
+        The dtype to which random arguments are rounded.
     """
     symbols: list[Any] = [sym] * len(ctx_list) if isinstance(sym, Symbol) else list(sym)
     if len(ctx_list) < 2 or len(symbols) != len(ctx_list):
@@ -411,9 +526,22 @@ def check_speed(
     typ: str = "whole",
     **kwargs: Any,
 ) -> float:
-    """The seconds of a forward and a backward of a symbol, or with ``typ="forward"`` of a forward.
+    """The seconds of a forward and a backward of a symbol, the mean of some runs after a first one.
 
-    It runs ``N`` times, and once before; shapes are given by name unless ``location`` gives arrays.
+    Parameters
+    ----------
+    sym:
+        The symbol.
+    location:
+        The arguments by name; None for random ones, of shapes that are given by name.
+    ctx:
+        The device; None is the default one.
+    N:
+        How many runs.
+    grad_req:
+        As for ``simple_bind``; None is ``"write"``.
+    typ:
+        ``"whole"``, or ``"forward"`` for a forward alone.
     """
     if typ not in ("whole", "forward"):
         raise AttributeValueError(f'typ can only be "whole" or "forward", got {typ!r}')
@@ -442,6 +570,6 @@ def _seconds(once: Callable[[], None], times: int) -> float:
 
 
 def same_symbol_structure(sym1: Any, sym2: Any) -> bool:
-    """Whether two symbols have the same operators in the same order."""
+    """Whether the symbols ``sym1`` and ``sym2`` have the same operators in the same order."""
     first, second = ([node["op"] for node in json.loads(s.tojson())["nodes"]] for s in (sym1, sym2))
     return all(a == b for a, b in zip(first, second, strict=False))

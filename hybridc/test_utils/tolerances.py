@@ -25,7 +25,7 @@ def default_context() -> Context:
 
 
 def set_default_context(ctx: Context) -> None:
-    """Make this the device of new arrays on this thread."""
+    """Make ``ctx`` the device of new arrays on this thread."""
     Context._default_ctx.value = ctx
 
 
@@ -51,12 +51,12 @@ def default_numeric_eps() -> dict[DType, float]:
 
 
 def effective_dtype(dat: Any) -> DType:
-    """The dtype that says how exact an array is: its own. GPUs compute in it, too: TensorFloat-32 is not used."""
+    """The dtype that says how exact ``dat`` is: its own. GPUs compute in it, too: TensorFloat-32 is not used."""
     return np.dtype(dat.dtype)
 
 
 def get_tolerance(dat: Any, tol: Tolerance, default_tol: Mapping[Any, float]) -> float:
-    """``tol`` if it is a number; else what it, or ``default_tol``, says of the array's dtype."""
+    """``tol`` if it is a number; else what it, or ``default_tol``, says of the dtype of the array ``dat``."""
     if isinstance(tol, numbers.Number):
         return tol  # pyright: ignore[reportReturnType]
     dtype = effective_dtype(dat)
@@ -65,7 +65,13 @@ def get_tolerance(dat: Any, tol: Tolerance, default_tol: Mapping[Any, float]) ->
 
 
 def get_tols(x: Any, y: Any, rtol: Tolerance, atol: Tolerance) -> tuple[float, float]:
-    """The relative and the absolute tolerance for two arrays: the larger of each."""
+    """The relative and the absolute tolerance for the arrays ``x`` and ``y``: the larger of each.
+
+    Parameters
+    ----------
+    rtol, atol:
+        Numbers, or dicts by dtype; None for the defaults.
+    """
     both = [v if hasattr(v, "dtype") else np.asarray(v) for v in (x, y)]
     return (
         max(get_tolerance(v, rtol, default_rtols()) for v in both),
@@ -74,15 +80,15 @@ def get_tols(x: Any, y: Any, rtol: Tolerance, atol: Tolerance) -> tuple[float, f
 
 
 def get_atol(atol: float | None = None, dtype: DType = _FLOAT64) -> float:
-    """The absolute tolerance given, or that of a dtype."""
+    """The absolute tolerance ``atol``, or that of ``dtype`` for None."""
     return default_atols()[dtype] if atol is None else atol
 
 
 def get_rtol(rtol: float | None = None, dtype: DType = _FLOAT64) -> float:
-    """The relative tolerance given, or that of a dtype."""
+    """The relative tolerance ``rtol``, or that of ``dtype`` for None."""
     return default_rtols()[dtype] if rtol is None else rtol
 
 
 def get_etol(etol: float | None = None) -> float:
-    """The share of elements that may differ: what is given, or 0."""
+    """The share of elements that may differ: ``etol``, or 0 for None."""
     return 0 if etol is None else etol

@@ -27,7 +27,23 @@ def compare_optimizer(
 ) -> None:
     """Raise an AssertionError unless two optimizers make the same of random weights, gradients and their states.
 
-    With a list of ``ntensors`` shapes the second updates all weights at once.
+    Parameters
+    ----------
+    opt1, opt2:
+        The optimizers.
+    shape:
+        The shape of a weight, or a list of shapes: then the second updates all weights at once.
+    dtype:
+        The dtype of weights and gradients.
+    w_stype, g_stype:
+        Their storage types: others than ``"default"`` are an UnsupportedError.
+    rtol, atol:
+        The relative and the absolute tolerance: a number, or a dict of one for each dtype; None is what
+        :func:`default_rtols` and :func:`default_atols` say of the coarser dtype of both.
+    compare_states:
+        Whether the states are compared, too.
+    ntensors:
+        How many shapes there are.
     """
     for stype in (w_stype, g_stype):
         if stype != "default":
@@ -65,8 +81,19 @@ def check_gluon_hybridize_consistency(
 ) -> None:
     """Raise an AssertionError unless a network gives the same hybridized and not, alone and under ``autograd.record``.
 
-    ``net_builder(prefix="net_")`` makes the network, which draws no random numbers; ``numpy_func`` gives its values
-    from arrays of NumPy; ``test_grad`` compares the gradients of the inputs too.
+    Parameters
+    ----------
+    net_builder:
+        A function that is called with ``prefix="net_"`` and makes the network, which draws no random numbers.
+    data_l:
+        The inputs, a list of arrays.
+    numpy_func:
+        The network as a function of arrays of NumPy; None compares with none.
+    test_grad:
+        Whether the gradients of the inputs are compared, too.
+    rtol, atol:
+        The relative and the absolute tolerance: a number, or a dict of one for each dtype; None is what
+        :func:`default_rtols` and :func:`default_atols` say of the coarser dtype of both.
     """
     results: list[Any] = []
     gradients: list[list[Any]] = []
