@@ -53,27 +53,7 @@ class Executor:
         groups: Mapping[str, Context] | None = None,
         results: Sequence[tuple[Shape | None, DType | None]] | None = None,
     ) -> None:
-        """As ``bind`` of a symbol makes it.
-
-        Parameters
-        ----------
-        symbol:
-            The symbol.
-        ctx:
-            The device.
-        arg_arrays:
-            The arrays of the arguments, in the order of ``list_arguments()``.
-        grad_arrays:
-            The arrays into which their gradients go; None where none is wanted.
-        reqs:
-            What happens to each gradient: ``"write"``, ``"add"`` or ``"null"``.
-        aux_arrays:
-            The arrays of the auxiliary states, in the order of ``list_auxiliary_states()``.
-        groups:
-            Devices by the attribute ``"ctx_group"`` of nodes; None for no groups.
-        results:
-            Shapes and dtypes of the outputs, if they have been inferred; None infers them.
-        """
+        """``results`` are shapes and dtypes of the outputs, if they have been inferred."""
         self._shared: SymbolGraphs = symbol.graphs
         self._symbol = symbol = type(symbol)(graph.owned(symbol.entries), symbol.graphs)
         self._ctx = ctx
@@ -174,13 +154,7 @@ class Executor:
         return self.outputs
 
     def compile(self, is_train: bool = False) -> None:
-        """Compile what :meth:`forward` will run, without running.
-
-        Parameters
-        ----------
-        is_train:
-            Whether it is for ``forward(is_train=True)`` and a backward.
-        """
+        """Compile what :meth:`forward` will run, without running."""
         self._compiled(is_train, is_train and any(self._variables()))
 
     def _run(self, training: bool, recorded: bool) -> None:
@@ -285,15 +259,8 @@ class Executor:
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
         """Put the gradients of the arguments into their arrays, as ``grad_req`` says.
 
-        Before a forward it is an MXNetError.
-
-        Parameters
-        ----------
-        out_grads:
-            The gradients of the outputs: an array, a list, or a dict by name. Without them they are 1, which losses
-            do not read.
-        is_train:
-            Whether the backward of operators that differ in training is that of training.
+        ``out_grads`` are the gradients of the outputs: an array, a list, or a dict by name. Without them they are 1,
+        which losses do not read.
         """
         # COMPAT(mxnet): there out_grads must be given unless every output is a loss.
         if self._is_train is None:
@@ -362,15 +329,7 @@ class Executor:
         aux_params: Mapping[str, NDArray] | None = None,
         allow_extra_params: bool = False,
     ) -> None:
-        """Copy values into the arguments and auxiliary states of these names.
-
-        Parameters
-        ----------
-        arg_params, aux_params:
-            Values by name, of the shapes that the arrays have, else a ShapeError.
-        allow_extra_params:
-            Whether names that there are not are ignored; else they are a ValueError.
-        """
+        """Copy values into the arguments and auxiliary states of these names."""
         groups = (arg_params, self.arg_dict, "arguments"), (aux_params or {}, self.aux_dict, "auxiliary states")
         for given, own, what in groups:
             for name, value in given.items():

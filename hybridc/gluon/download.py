@@ -22,7 +22,7 @@ class HashMismatch(MXNetError, UserWarning):
 
 
 def check_sha1(filename: str | os.PathLike[str], sha1_hash: str) -> bool:
-    """Whether the file's SHA-1 hash is the expected one."""
+    """Whether the SHA-1 hash of the file ``filename`` is ``sha1_hash``, in hexadecimal digits."""
     import hashlib
 
     with Path(filename).open("rb") as file:
@@ -30,7 +30,7 @@ def check_sha1(filename: str | os.PathLike[str], sha1_hash: str) -> bool:
 
 
 def replace_file(src: str | os.PathLike[str], dst: str | os.PathLike[str]) -> None:
-    """Move a file in the place of another, at once."""
+    """Move the file ``src`` in the place of ``dst``, at once."""
     Path(src).replace(dst)
 
 
@@ -42,11 +42,24 @@ def download(
     retries: int = 5,
     verify_ssl: bool = True,
 ) -> str:
-    """The file that a URL names, in the folder or under the name ``path``; the name of the file.
-
-    A file that is there already is kept, if its SHA-1 is ``sha1_hash``, or that is not given. ``file:///…`` copies.
+    """The file that a URL names, in a folder or under a name; the name of the file.
 
     Raises DownloadError if it cannot be had, with the place where to put it by hand, and :class:`HashMismatch`.
+
+    Parameters
+    ----------
+    url:
+        The URL: ``https://…``, ``http://…``, ``ftp://…``, or ``file:///…``, which copies.
+    path:
+        The folder, or the name of the file; None is the current folder.
+    overwrite:
+        Whether a file that is there is downloaded again.
+    sha1_hash:
+        The SHA-1 that the file must have; a file that is there is kept if it has. None for any.
+    retries:
+        How often it is tried in all; 0 is once.
+    verify_ssl:
+        Whether the server's certificate is checked; else there is a warning.
     """
     name = url.split("/")[-1]
     if path is None or Path(path).expanduser().is_dir():

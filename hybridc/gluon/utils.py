@@ -36,7 +36,19 @@ __all__ = [
 
 
 def split_data(data: Any, num_slice: int, batch_axis: int = 0, even_split: bool = True) -> list[Any]:
-    """``num_slice`` slices of an array along ``batch_axis``; the first longer if not ``even_split``."""
+    """Slices of an array, a list.
+
+    Parameters
+    ----------
+    data:
+        The array.
+    num_slice:
+        How many slices.
+    batch_axis:
+        The axis along which it is split.
+    even_split:
+        Whether slices that are not equal are a ValueError; else the first ones are longer.
+    """
     size = data.shape[batch_axis]
     if even_split and size % num_slice != 0:
         raise ValueError(
@@ -54,7 +66,19 @@ def split_data(data: Any, num_slice: int, batch_axis: int = 0, even_split: bool 
 def split_and_load(
     data: Any, ctx_list: Sequence[Context], batch_axis: int = 0, even_split: bool = True
 ) -> list[NDArray]:
-    """One slice of the batch for each device, on that device."""
+    """One slice of the batch for each device, on that device.
+
+    Parameters
+    ----------
+    data:
+        An array, or what one is made of.
+    ctx_list:
+        The devices.
+    batch_axis:
+        The axis of the samples.
+    even_split:
+        As for :func:`split_data`.
+    """
     make = HOOKS.np().array if STATE.np_array else nd.array
     array = data if isinstance(data, NDArray) else make(data)
     for ctx in ctx_list:
@@ -66,9 +90,17 @@ def split_and_load(
 
 
 def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite: bool = True) -> Any:
-    """Scale arrays in place so that the 2-norm of all together is at most ``max_norm``; returns that norm.
+    """Scale arrays in place so that the 2-norm of all together has a limit; returns that norm, as it was.
 
-    A number; with ``check_isfinite=False`` an NDArray of shape (1,), and nothing is said about nan and inf.
+    Parameters
+    ----------
+    arrays:
+        A list of arrays, such as gradients.
+    max_norm:
+        The limit.
+    check_isfinite:
+        Whether nan and inf are a warning, and the norm is a number; else it is an NDArray of shape (1,), and
+        nothing is said.
     """
     if not arrays:
         raise CheckError("clip_global_norm needs at least one array, got none")
@@ -114,7 +146,15 @@ class HookHandle:
         self._key = 0
 
     def attach(self, hooks_dict: BlockHooks, hook: Callable[..., Any]) -> None:
-        """Put a hook into the table of a block; a handle serves one hook."""
+        """Put a hook into the table of a block; a handle serves one hook, a second is a ValueError.
+
+        Parameters
+        ----------
+        hooks_dict:
+            The table.
+        hook:
+            The function.
+        """
         if self._hooks is not None:
             raise ValueError("the same handle cannot be attached twice")
         self._key = id(hook)
@@ -148,7 +188,7 @@ class BlockHooks(dict[int, Callable[..., Any]]):
 
 
 def shape_is_known(shape: Sequence[int] | None) -> bool:
-    """Whether every dimension is known: 0 and -1 stand for unknown ones, and () too unless shapes are NumPy's."""
+    """Whether all of ``shape`` is known: 0 and -1 stand for unknown sizes, and () too unless shapes are NumPy's."""
     return shape is not None and (len(shape) > 0 or STATE.np_shape) and all(n > 0 for n in shape)
 
 

@@ -45,12 +45,12 @@ class Horovod(KVStoreBase):
         return self.rank_sums.ranks.size
 
     def is_capable(self, capability: str) -> bool:
-        """False for ``"optimizer"``."""
+        """False for the ``capability`` "optimizer"; a ValueError for others."""
         check_capability(capability)
         return False
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
-        """Copy the value that rank 0 has into the arrays of ``out``."""
+        """Copy the ``value`` that rank 0 has into the arrays of ``out``, whatever ``key`` and ``priority`` are."""
         sent = value.detach().copy()
         broadcast_arrays([sent], self.rank_sums)
         for each in listed(out):
@@ -59,7 +59,7 @@ class Horovod(KVStoreBase):
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
         """Write the sums over devices and ranks into ``out``, or into ``value`` if that is None.
 
-        ``key`` may be a list, and the others lists of as many; their sums go in buckets.
+        ``key`` may be a list, and the others lists of as many; their sums go in buckets, whatever ``priority`` is.
         """
         many = isinstance(key, list | tuple)
         keys: list[Any] = list(key) if many else [key]  # pyright: ignore[reportUnknownArgumentType]
@@ -73,7 +73,7 @@ class Horovod(KVStoreBase):
                     assign(totals[i], each)
 
     def set_gradient_compression(self, compression_params: Mapping[str, Any]) -> None:
-        """As :meth:`DistributedKVStore.set_gradient_compression`."""
+        """As of :class:`DistributedKVStore`, with its ``compression_params``."""
         self.rank_sums.compress(compression_params)
 
 

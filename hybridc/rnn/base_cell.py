@@ -13,14 +13,20 @@ Arrays = Mapping[str, Any]
 
 
 class RNNParams:
-    """Variables by name, which several cells may share; ``prefix`` begins the names."""
+    """Variables by name, which several cells may share.
+
+    Parameters
+    ----------
+    prefix:
+        With what the names begin.
+    """
 
     def __init__(self, prefix: str = "") -> None:
         self._prefix = prefix
         self._params: dict[str, Any] = {}
 
     def get(self, name: str, **kwargs: Any) -> Any:
-        """The variable of this name, made with ``mx.sym.var(name, **kwargs)`` when it is first asked for."""
+        """The variable ``name``, made with ``mx.sym.var(name, **kwargs)`` when it is first asked for."""
         name = self._prefix + name
         if name not in self._params:
             self._params[name] = symbol.var(name, **kwargs)
@@ -30,7 +36,12 @@ class RNNParams:
 class BaseRNNCell:
     """A step of a recurrent network as a function of symbols: ``output, states = cell(inputs, states)``.
 
-    ``prefix`` begins the names of nodes, and of variables unless ``params`` are given.
+    Parameters
+    ----------
+    prefix:
+        With what the names of nodes begin, and those of variables unless ``params`` are given.
+    params:
+        The variables of another cell, to share them; None makes new ones.
     """
 
     def __init__(self, prefix: str = "", params: RNNParams | None = None) -> None:
@@ -52,7 +63,15 @@ class BaseRNNCell:
         return ()
 
     def __call__(self, inputs: Any, states: Any) -> tuple[Any, list[Any]]:
-        """The output and the next states of one step; ``inputs`` are (batch, features)."""
+        """The output and the next states of one step.
+
+        Parameters
+        ----------
+        inputs:
+            The inputs of the step, a symbol (batch, features).
+        states:
+            The states before it, a list of symbols.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not define __call__(self, inputs, states)")
 
     @property
@@ -85,7 +104,10 @@ class BaseRNNCell:
     def begin_state(self, func: Callable[..., Any] = symbol.zeros, **kwargs: Any) -> list[Any]:
         """The states before the first step: ``func(name=…, shape=…, **kwargs)`` for each.
 
-        ``func=mx.sym.Variable`` makes them inputs.
+        Parameters
+        ----------
+        func:
+            A function of ``mx.sym``; ``mx.sym.Variable`` makes them inputs.
         """
         self._check_unmodified()
         states: list[Any] = []
@@ -98,7 +120,13 @@ class BaseRNNCell:
     # --- weights -------------------------------------------------------------------------------------------
 
     def unpack_weights(self, args: Arrays) -> dict[str, Any]:
-        """A dict of arrays, in which the gates' weights and biases have arrays of their own: ``lstm_i2h_f_weight``."""
+        """A dict of arrays, in which the gates' weights and biases have arrays of their own: ``lstm_i2h_f_weight``.
+
+        Parameters
+        ----------
+        args:
+            A dict of arrays by name, in which others stay as they are.
+        """
         found = dict(args)
         for group, kind in self._packed():
             packed = _taken(found, f"{self._prefix}{group}_{kind}")
@@ -108,7 +136,13 @@ class BaseRNNCell:
         return found
 
     def pack_weights(self, args: Arrays) -> dict[str, Any]:
-        """The inverse of :meth:`unpack_weights`."""
+        """The inverse of :meth:`unpack_weights`.
+
+        Parameters
+        ----------
+        args:
+            A dict of arrays by name, in which others stay as they are.
+        """
         found = dict(args)
         for group, kind in self._packed():
             parts = [_taken(found, f"{self._prefix}{group}{gate}_{kind}") for gate in self._gate_names]
@@ -131,10 +165,20 @@ class BaseRNNCell:
         layout: str = "NTC",
         merge_outputs: bool | None = None,
     ) -> tuple[Any, list[Any]]:
-        """The outputs of ``length`` steps, and the last states.
+        """The outputs of some steps, and the last states.
 
-        ``inputs`` are a symbol of this layout, or a list of symbols (batch, …). Outputs are a list, or with
-        ``merge_outputs`` a symbol of the layout.
+        Parameters
+        ----------
+        length:
+            How many steps.
+        inputs:
+            A symbol of the layout, or a list of one symbol (batch, …) for each step.
+        begin_state:
+            The states before the first step; None is those of :meth:`begin_state`.
+        layout:
+            ``"NTC"`` (batch, steps, features) or ``"TNC"``.
+        merge_outputs:
+            True gives the outputs as a symbol of the layout, False as a list; None leaves them as they are.
         """
         self.reset()
         steps, _ = normalized(length, inputs, layout, merge=False)

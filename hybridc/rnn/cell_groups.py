@@ -68,13 +68,19 @@ class _Group(BaseRNNCell):
 
 
 class SequentialRNNCell(_Group):
-    """A stack of cells: the outputs of each are the inputs of the next."""
+    """A stack of cells: the outputs of each are the inputs of the next.
+
+    Parameters
+    ----------
+    params:
+        The variables of another cell, to share them; None is those of the cells.
+    """
 
     def __init__(self, params: RNNParams | None = None) -> None:
         super().__init__(params)
 
     def add(self, cell: BaseRNNCell) -> None:
-        """Add a cell on top of the stack."""
+        """Add ``cell`` on top of the stack."""
         self._join(cell)
 
     def __call__(self, inputs: Any, states: Any) -> tuple[Any, list[Any]]:
@@ -108,6 +114,17 @@ class BidirectionalCell(_Group):
     """A cell from the first step to the last and one from the last to the first; their outputs are concatenated.
 
     It can be unrolled only.
+
+    Parameters
+    ----------
+    l_cell:
+        The cell from the first step to the last.
+    r_cell:
+        The cell from the last step to the first.
+    params:
+        The variables of another cell, to share them; None is those of the cells.
+    output_prefix:
+        With what the names of outputs begin.
     """
 
     def __init__(

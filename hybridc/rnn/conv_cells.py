@@ -16,9 +16,30 @@ Pair = tuple[int, int]
 
 
 class BaseConvRNNCell(BaseRNNCell):
-    """The base: ``input_shape`` is that of the inputs of a step, with the batch; ``num_hidden`` is channels of states.
+    """The base of cells whose transforms are convolutions; states keep their size.
 
-    Kernels ``h2h_kernel`` have odd sizes; states keep their size.
+    Parameters
+    ----------
+    input_shape:
+        The shape of the inputs of a step, with the batch.
+    num_hidden:
+        The channels of the states.
+    h2h_kernel, h2h_dilate:
+        The kernel of the states, of odd sizes, else a CheckError, and its dilation (height, width).
+    i2h_kernel, i2h_stride, i2h_pad, i2h_dilate:
+        The kernel of the inputs, its stride, padding and dilation (height, width).
+    i2h_weight_initializer, h2h_weight_initializer:
+        What gives the kernels their first values; None is what the program's initializer does.
+    i2h_bias_initializer, h2h_bias_initializer:
+        The same for the biases.
+    activation:
+        The activation: the name of one of ``mx.sym.Activation``, or a function of a symbol.
+    prefix:
+        With what the names of nodes begin, and those of variables unless ``params`` are given.
+    params:
+        The variables of another cell, to share them; None makes new ones.
+    conv_layout:
+        ``"NCHW"`` or ``"NHWC"``.
     """
 
     def __init__(

@@ -16,9 +16,30 @@ from hybridc.symbol import ComposedSymbol
 
 
 class FusedRNNCell(BaseRNNCell):
-    """Layers of one kind of cell, ``mode``, for whole sequences; ``unfuse`` makes a stack of cells of it.
+    """Layers of one kind of cell for whole sequences; ``unfuse`` makes a stack of cells of it.
 
-    All weights are one variable, ``parameters``. Unless ``get_next_state``, the last states are not returned.
+    All weights are one variable, ``parameters``.
+
+    Parameters
+    ----------
+    num_hidden:
+        The size of the output.
+    num_layers:
+        How many layers.
+    mode:
+        ``"lstm"``, ``"gru"``, ``"rnn_relu"`` or ``"rnn_tanh"``.
+    bidirectional:
+        Whether each layer has two directions, whose outputs are concatenated.
+    dropout:
+        The share of values that is dropped between layers in training.
+    get_next_state:
+        Whether the last states are returned; else they are an empty list.
+    forget_bias:
+        What the bias of the forget gate of an LSTM is initialized to.
+    prefix:
+        With what names begin; None is the mode.
+    params:
+        The variables of another cell, to share them; None makes new ones.
     """
 
     def __init__(

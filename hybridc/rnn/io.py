@@ -25,8 +25,20 @@ def encode_sentences(
 ) -> tuple[list[list[int]], dict[Any, int]]:
     """The words of each sentence as numbers, and the vocabulary.
 
-    Without ``vocab`` words get numbers from ``start_label`` on, but for ``invalid_label``. With ``unknown_token`` other
-    words than those of ``vocab`` are this one.
+    Parameters
+    ----------
+    sentences:
+        Lists of words.
+    vocab:
+        A dict of the numbers of words; None makes one, in the order of the words.
+    invalid_label:
+        The number that no word gets.
+    invalid_key:
+        The word that has it in a new vocabulary.
+    start_label:
+        The number of the first word.
+    unknown_token:
+        The word that stands for all that ``vocab`` has not; None makes one a CheckError.
     """
     known = {invalid_key: invalid_label} if vocab is None else vocab
     number = start_label
@@ -51,9 +63,25 @@ def encode_sentences(
 class BucketSentenceIter(DataIter):
     """Batches of encoded sentences for language models: the label of a word is the next one.
 
-    ``buckets`` are lengths: a sentence is padded with ``invalid_label`` to the next of them, longer ones are left out;
-    by default every length of which the sentences fill a batch. ``layout`` is NT or TN. A batch's
-    ``DataBatch.bucket_key`` is its length.
+    A batch's ``DataBatch.bucket_key`` is its length.
+
+    Parameters
+    ----------
+    sentences:
+        Lists of numbers.
+    batch_size:
+        How many sentences a batch has.
+    buckets:
+        Lengths: a sentence is padded to the next of them, longer ones are left out; None is every length of which
+        the sentences fill a batch.
+    invalid_label:
+        What sentences are padded with.
+    data_name, label_name:
+        The names of data and labels in ``provide_data`` and ``provide_label``.
+    dtype:
+        The dtype of both.
+    layout:
+        ``"NT"`` (batch, steps) or ``"TN"``.
     """
 
     def __init__(

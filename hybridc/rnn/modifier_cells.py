@@ -14,7 +14,13 @@ from hybridc.symbol import ComposedSymbol
 
 
 class ModifierCell(BaseRNNCell):
-    """The base of cells that modify ``base_cell``, which must not be called itself any more."""
+    """The base of cells that modify ``base_cell``, which must not be called itself any more.
+
+    Parameters
+    ----------
+    base_cell:
+        The cell.
+    """
 
     def __init__(self, base_cell: BaseRNNCell) -> None:
         super().__init__()
@@ -35,7 +41,7 @@ class ModifierCell(BaseRNNCell):
     def begin_state(  # pyright: ignore[reportIncompatibleMethodOverride] - MXNet's other name
         self, init_sym: Callable[..., Any] = symbol.zeros, **kwargs: Any
     ) -> list[Any]:
-        """Those of the base cell."""
+        """Those of the base cell, by the function ``init_sym``."""
         self._check_unmodified()
         # COMPAT(mxnet): there a group of cells that has this one cannot pass it a function.
         function = kwargs.pop("func", init_sym)
@@ -57,7 +63,14 @@ class ModifierCell(BaseRNNCell):
 class ZoneoutCell(ModifierCell):
     """In training, some outputs and states of the base cell stay as they were in the step before.
 
-    ``zoneout_outputs`` and ``zoneout_states`` are the probabilities. Krueger et al. 2016, arXiv:1606.01305.
+    Krueger et al. 2016, arXiv:1606.01305.
+
+    Parameters
+    ----------
+    base_cell:
+        The cell, which has steps: a FusedRNNCell or a BidirectionalCell is a CheckError.
+    zoneout_outputs, zoneout_states:
+        The probabilities that an output, or a state, stays.
     """
 
     def __init__(self, base_cell: BaseRNNCell, zoneout_outputs: float = 0.0, zoneout_states: float = 0.0) -> None:

@@ -12,7 +12,17 @@ from hybridc.symbol import ComposedSymbol
 
 
 class _Connected(BaseRNNCell):
-    """A fully connected cell: transforms of the inputs and of the last output, for each gate."""
+    """A fully connected cell: transforms of the inputs and of the last output, for each gate.
+
+    Parameters
+    ----------
+    num_hidden:
+        The size of the output.
+    prefix:
+        With what the names of nodes begin, and those of variables unless ``params`` are given.
+    params:
+        The variables of another cell, to share them; None makes new ones.
+    """
 
     def __init__(self, num_hidden: int, prefix: str, params: RNNParams | None, i2h_bias: Any = None) -> None:
         super().__init__(prefix=prefix, params=params)
@@ -40,7 +50,13 @@ class _Connected(BaseRNNCell):
 
 
 class RNNCell(_Connected):
-    """``activation(i2h(inputs) + h2h(output))``; ``activation`` is a name, or a function of a symbol."""
+    """``activation(i2h(inputs) + h2h(output))``.
+
+    Parameters
+    ----------
+    activation:
+        The activation: the name of one of ``mx.sym.Activation``, or a function of a symbol.
+    """
 
     def __init__(
         self, num_hidden: int, activation: Any = "tanh", prefix: str = "rnn_", params: RNNParams | None = None
@@ -60,7 +76,13 @@ class RNNCell(_Connected):
 
 
 class LSTMCell(_Connected):
-    """A cell of an LSTM; its states are the output and the cell. ``forget_bias`` is what the bias is initialized to."""
+    """A cell of an LSTM; its states are the output and the cell.
+
+    Parameters
+    ----------
+    forget_bias:
+        What the bias of the forget gate is initialized to.
+    """
 
     def __init__(
         self, num_hidden: int, prefix: str = "lstm_", params: RNNParams | None = None, forget_bias: float = 1.0
@@ -129,7 +151,13 @@ def gru_step(
 
 
 class DropoutCell(BaseRNNCell):
-    """Dropout of the inputs; it has no state."""
+    """Dropout of the inputs; it has no state.
+
+    Parameters
+    ----------
+    dropout:
+        The share of the inputs that is dropped in training, 0 to 1; anything but a number is a CheckError.
+    """
 
     def __init__(self, dropout: float, prefix: str = "dropout_", params: RNNParams | None = None) -> None:
         super().__init__(prefix, params)

@@ -59,16 +59,23 @@ def models_folder(root: str | os.PathLike[str] | None = None) -> Path:
 
 
 def short_hash(name: str) -> str:
-    """The first 8 digits of the SHA-1 of a model's file."""
+    """The first 8 digits of the SHA-1 of the file of the model ``name``; a ValueError if MXNet offers none."""
     if name not in _model_sha1:
         raise ValueError(f"Pretrained model for {name} is not available.")
     return _model_sha1[name][:8]
 
 
 def get_model_file(name: str, root: str | os.PathLike[str] | None = None) -> str:
-    """The file of a model's trained parameters: ``<name>-<hash>.params`` or ``<name>.params`` in the folder ``root``.
+    """The file of a model's trained parameters: ``<name>-<hash>.params`` or ``<name>.params``.
 
-    MXNet's own file wins over others. Nothing is downloaded.
+    MXNet's own file wins over others. Nothing is downloaded: an UnsupportedError says what is missing.
+
+    Parameters
+    ----------
+    name:
+        The name of the model.
+    root:
+        The folder; None is that of MXNet's models, ``~/.mxnet/models``.
     """
     folder = models_folder(root)
     own = f"{name}-{short_hash(name)}.params" if name in _model_sha1 else None
@@ -102,6 +109,12 @@ def load_pretrained(net: Any, name: str, ctx: Any, root: str | os.PathLike[str] 
 
 
 def purge(root: str | os.PathLike[str] | None = None) -> None:
-    """Delete all files of parameters in the folder ``root``."""
+    """Delete all files of parameters in a folder.
+
+    Parameters
+    ----------
+    root:
+        The folder; None is that of MXNet's models, ``~/.mxnet/models``.
+    """
     for file in models_folder(root).glob("*.params"):
         file.unlink()

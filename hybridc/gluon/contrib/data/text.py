@@ -92,9 +92,18 @@ class _WikiText(Dataset):
 
 
 class WikiText2(_WikiText):
-    """WikiText-2: two million tokens of articles, from ``wikitext-2-v1.zip`` or what it holds, in the folder ``root``.
+    """WikiText-2: two million tokens of articles, from ``wikitext-2-v1.zip`` or what it holds.
 
-    ``segment`` is 'train', 'validation' or 'test'; without ``vocab`` one is made of the segment's tokens.
+    Parameters
+    ----------
+    root:
+        The folder of the archive, or of the files in it, which are not downloaded.
+    segment:
+        ``"train"``, ``"validation"`` or ``"test"``; others are an AttributeValueError.
+    vocab:
+        The Vocabulary; None makes one of the segment's tokens.
+    seq_len:
+        How many tokens a sample has.
     """
 
     ARCHIVE = "wikitext-2-v1.zip"
@@ -110,7 +119,19 @@ class WikiText2(_WikiText):
 
 
 class WikiText103(_WikiText):
-    """WikiText-103: a hundred million tokens, from ``wikitext-103-v1.zip``; see :class:`WikiText2`."""
+    """WikiText-103: a hundred million tokens, from ``wikitext-103-v1.zip`` or what it holds.
+
+    Parameters
+    ----------
+    root:
+        The folder of the archive, or of the files in it, which are not downloaded.
+    segment:
+        ``"train"``, ``"validation"`` or ``"test"``; others are an AttributeValueError.
+    vocab:
+        The Vocabulary; None makes one of the segment's tokens.
+    seq_len:
+        How many tokens a sample has.
+    """
 
     ARCHIVE = "wikitext-103-v1.zip"
 

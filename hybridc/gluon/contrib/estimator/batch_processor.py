@@ -26,14 +26,34 @@ class BatchProcessor:
         return split_and_load(data, ctx, batch_axis), split_and_load(label, ctx, batch_axis)
 
     def evaluate_batch(self, estimator: Any, val_batch: Sequence[Any], batch_axis: int = 0) -> Computed:
-        """Data, labels, predictions and losses of a batch of validation data."""
+        """Data, labels, predictions and losses of a batch of validation data.
+
+        Parameters
+        ----------
+        estimator:
+            The :class:`Estimator` that trains.
+        val_batch:
+            The batch: data and labels.
+        batch_axis:
+            The axis of the samples, along which batches are split over devices.
+        """
         data, label = self._get_data_and_label(val_batch, estimator.context, batch_axis)
         pred = [estimator.val_net(x) for x in data]
         loss = [estimator.val_loss(y, wanted) for y, wanted in zip(pred, label, strict=True)]
         return data, label, pred, loss
 
     def fit_batch(self, estimator: Any, train_batch: Sequence[Any], batch_axis: int = 0) -> Computed:
-        """Data, labels, predictions and losses of a batch of training data, whose gradients are computed."""
+        """Data, labels, predictions and losses of a batch of training data, whose gradients are computed.
+
+        Parameters
+        ----------
+        estimator:
+            The :class:`Estimator` that trains.
+        train_batch:
+            The batch: data and labels.
+        batch_axis:
+            The axis of the samples, along which batches are split over devices.
+        """
         data, label = self._get_data_and_label(train_batch, estimator.context, batch_axis)
         with autograd.record():
             pred = [estimator.net(x) for x in data]

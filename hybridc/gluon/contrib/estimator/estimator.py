@@ -45,12 +45,29 @@ _EVENTS = (TrainBegin, EpochBegin, BatchBegin, BatchEnd, EpochEnd, TrainEnd)
 class Estimator:
     """Trains and validates a network: ``Estimator(net, loss).fit(loader, epochs=3)``.
 
-    Without ``train_metrics`` the loss is measured, and the accuracy of a classifier; ``val_metrics`` are copies. The
-    network is initialized if it is not, and trained by SGD at 0.001 without ``trainer``. ``context`` is a device or a
-    list of devices, over which batches are split. ``val_net`` and ``val_loss`` validate in place of ``net`` and
-    ``loss``. A ``batch_processor`` computes the batches in place of :class:`BatchProcessor`; likewise :meth:`fit_batch`
-    and :meth:`evaluate_batch` may be overridden. All that is logged goes to ``logger``, by default to the standard
-    output; a bar shows progress on a terminal, if tqdm is installed.
+    :meth:`fit_batch` and :meth:`evaluate_batch` may be overridden. All that is logged goes to ``logger``, by default to
+    the standard output; a bar shows progress on a terminal, if tqdm is installed.
+
+    Parameters
+    ----------
+    net:
+        The network, a Block.
+    loss:
+        The loss, of ``gluon.loss``; anything else is an AttributeValueError.
+    train_metrics:
+        A metric, or a list of metrics; None measures the loss, and the accuracy of a classifier.
+    val_metrics:
+        A metric, or a list of metrics of validation; None is copies of those of training.
+    initializer:
+        What gives the network's parameters their first values, if it is not initialized; None is uniform numbers.
+    trainer:
+        The Trainer; None is SGD at 0.001, with a warning.
+    context:
+        A device, or a list of devices, over which batches are split; None is the first GPU, or the CPU without one.
+    val_net, val_loss:
+        The network and the loss of validation; None is ``net``, and ``loss``.
+    batch_processor:
+        What computes batches, an object like :class:`BatchProcessor`; None is one of these.
     """
 
     logger: logging.Logger = cast("Any", None)
@@ -194,17 +211,43 @@ class Estimator:
         return BatchProcessor()._get_data_and_label(batch, ctx, batch_axis)
 
     def fit_batch(self, train_batch: Sequence[Any], batch_axis: int = 0) -> Computed:
-        """Data, labels, predictions and losses of a batch of training data, whose gradients are computed."""
+        """Data, labels, predictions and losses of a batch of training data, whose gradients are computed.
+
+        Parameters
+        ----------
+        train_batch:
+            The batch: data and labels.
+        batch_axis:
+            The axis of the samples, along which batches are split over devices.
+        """
         return self.batch_processor.fit_batch(self, train_batch, batch_axis)
 
     def evaluate_batch(self, val_batch: Sequence[Any], batch_axis: int = 0) -> Computed:
-        """Data, labels, predictions and losses of a batch of validation data."""
+        """Data, labels, predictions and losses of a batch of validation data.
+
+        Parameters
+        ----------
+        val_batch:
+            The batch: data and labels.
+        batch_axis:
+            The axis of the samples, along which batches are split over devices.
+        """
         return self.batch_processor.evaluate_batch(self, val_batch, batch_axis)
 
     # --- loops ---------------------------------------------------------------------------------------------
 
     def evaluate(self, val_data: Any, batch_axis: int = 0, event_handlers: Any = None) -> None:
-        """Compute :attr:`val_metrics` of a loader's data; handlers of epochs and batches are called."""
+        """Compute :attr:`val_metrics` of a loader's data; handlers of epochs and batches are called.
+
+        Parameters
+        ----------
+        val_data:
+            A DataLoader; anything else is an AttributeValueError.
+        batch_axis:
+            The axis of the samples, along which batches are split over devices.
+        event_handlers:
+            A handler, or a list of handlers; None for only those that are added.
+        """
         _check_loader(val_data)
         for metric in self.val_metrics:
             metric.reset()
@@ -230,10 +273,25 @@ class Estimator:
         batches: int | None = None,
         batch_axis: int = 0,
     ) -> None:
-        """Train with a loader's data for a number of epochs, or of batches.
+        """Train with a loader's data for a number of epochs, or of batches; one of both is given.
 
         Handlers that stop, update, measure and log are added where none of their kind are given, and one that validates
         if there is ``val_data``.
+
+        Parameters
+        ----------
+        train_data:
+            A DataLoader; anything else is an AttributeValueError.
+        val_data:
+            A DataLoader of validation data; None does not validate.
+        epochs:
+            How many epochs.
+        event_handlers:
+            A handler, or a list of handlers; None for only those that are added.
+        batches:
+            How many batches, in as many epochs as they need.
+        batch_axis:
+            The axis of the samples, along which batches are split over devices.
         """
         _check_loader(train_data)
         if (not epochs) == (not batches):

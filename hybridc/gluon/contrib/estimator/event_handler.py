@@ -47,28 +47,52 @@ class TrainBegin(EventHandler):
     """Handles the begin of training."""
 
     def train_begin(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
-        """Called before the first epoch."""
+        """Called before the first epoch.
+
+        Parameters
+        ----------
+        estimator:
+            The :class:`Estimator` that trains.
+        """
 
 
 class TrainEnd(EventHandler):
     """Handles the end of training."""
 
     def train_end(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
-        """Called after the last epoch."""
+        """Called after the last epoch.
+
+        Parameters
+        ----------
+        estimator:
+            The :class:`Estimator` that trains.
+        """
 
 
 class EpochBegin(EventHandler):
     """Handles the begin of an epoch."""
 
     def epoch_begin(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
-        """Called before the first batch of an epoch."""
+        """Called before the first batch of an epoch.
+
+        Parameters
+        ----------
+        estimator:
+            The :class:`Estimator` that trains.
+        """
 
 
 class EpochEnd(EventHandler):
     """Handles the end of an epoch."""
 
     def epoch_end(self, estimator: Any, *args: Any, **kwargs: Any) -> bool | None:
-        """Called after the last batch of an epoch; returns whether training ends."""
+        """Called after the last batch of an epoch; returns whether training ends.
+
+        Parameters
+        ----------
+        estimator:
+            The :class:`Estimator` that trains.
+        """
         return False
 
 
@@ -76,14 +100,26 @@ class BatchBegin(EventHandler):
     """Handles the begin of a batch."""
 
     def batch_begin(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
-        """Called before a batch is computed, with the keyword ``batch``."""
+        """Called before a batch is computed, with the keyword ``batch``.
+
+        Parameters
+        ----------
+        estimator:
+            The :class:`Estimator` that trains.
+        """
 
 
 class BatchEnd(EventHandler):
     """Handles the end of a batch."""
 
     def batch_end(self, estimator: Any, *args: Any, **kwargs: Any) -> bool | None:
-        """Called with the keywords ``batch``, ``pred``, ``label`` and ``loss``; returns whether the epoch ends."""
+        """Called with the keywords ``batch``, ``pred``, ``label`` and ``loss``; returns whether the epoch ends.
+
+        Parameters
+        ----------
+        estimator:
+            The :class:`Estimator` that trains.
+        """
         return False
 
 
@@ -134,6 +170,13 @@ class MetricHandler(EpochBegin, BatchEnd, EpochEnd):
 
     If the trainer trains over ranks, the metrics at the end of an epoch are those of all ranks, equal on each of them:
     what handlers decide by them, such as an early stop, all ranks do together.
+
+    Parameters
+    ----------
+    metrics:
+        The metrics, a list or one.
+    priority:
+        Handlers are called in the order of their priorities, the least first.
     """
 
     def __init__(self, metrics: Any, priority: float = -1000) -> None:
@@ -162,7 +205,24 @@ class MetricHandler(EpochBegin, BatchEnd, EpochEnd):
 
 
 class ValidationHandler(TrainBegin, BatchEnd, EpochEnd):
-    """Calls ``eval_fn(val_data=…, batch_axis=…, event_handlers=…)`` after so many epochs, or batches."""
+    """Validates after so many epochs, or batches.
+
+    Parameters
+    ----------
+    val_data:
+        The loader of validation data.
+    eval_fn:
+        A function that is called with ``val_data``, ``batch_axis`` and ``event_handlers``, as
+        ``Estimator.evaluate``.
+    epoch_period:
+        After every how many epochs; None for none.
+    batch_period:
+        After every how many batches; None for none.
+    priority:
+        Handlers are called in the order of their priorities, the least first.
+    event_handlers:
+        Handlers of the validation; None for those that are added.
+    """
 
     def __init__(
         self,
@@ -206,7 +266,14 @@ class ValidationHandler(TrainBegin, BatchEnd, EpochEnd):
 class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, BatchEnd):
     """Writes settings, times and metrics to the estimator's logger.
 
-    ``log_interval`` is ``'epoch'``, or a number of batches after which to log in the midst of an epoch, too.
+    Parameters
+    ----------
+    log_interval:
+        ``"epoch"``, or a number of batches after which to log in the midst of an epoch, too.
+    metrics:
+        The metrics, a list or one; None for none.
+    priority:
+        Handlers are called in the order of their priorities, the least first.
     """
 
     def __init__(self, log_interval: int | str = "epoch", metrics: Any = None, priority: float = math.inf) -> None:
@@ -312,13 +379,34 @@ def _worst(comparison: Any) -> float:
 
 
 class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
-    """Saves parameters and trainer states in ``model_dir`` after so many epochs, or batches.
+    """Saves parameters and trainer states after so many epochs, or batches.
 
-    Files are ``prefix-epoch0batch10.params`` and ``.states``, of which the latest ``max_checkpoints`` are kept,
-    ``prefix-best.*`` with ``save_best``, which needs a metric as ``monitor``, and ``prefix-symbol.json`` if the network
-    is hybridized. ``mode`` says whether a smaller (``'min'``) or larger (``'max'``) value is better; ``'auto'`` goes by
-    the metric's name. With ``resume_from_checkpoint`` training goes on from the latest files, for what is left of the
-    epochs or batches.
+    Files are ``prefix-epoch0batch10.params`` and ``.states``, ``prefix-best.*`` with ``save_best``, and
+    ``prefix-symbol.json`` if the network is hybridized.
+
+    Parameters
+    ----------
+    model_dir:
+        The folder, which is made if it is not there.
+    model_prefix:
+        With what the names of files begin.
+    monitor:
+        The metric that ``save_best`` needs, of those of the estimator.
+    verbose:
+        1 logs what is saved, 0 does not.
+    save_best:
+        Whether the parameters with the best value of ``monitor`` are kept, too.
+    mode:
+        ``"min"`` where a smaller value is better, ``"max"`` where a larger one is; ``"auto"`` goes by the metric's
+        name, with a warning.
+    epoch_period:
+        After every how many epochs; None for none.
+    batch_period:
+        After every how many batches; None for none.
+    max_checkpoints:
+        How many of the latest files are kept.
+    resume_from_checkpoint:
+        Whether training goes on from the latest files, for what is left of the epochs or batches.
     """
 
     def __init__(
@@ -506,10 +594,21 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
 
 
 class EarlyStoppingHandler(TrainBegin, EpochEnd, TrainEnd):
-    """Ends training when a metric did not improve by ``min_delta`` for ``patience`` epochs.
+    """Ends training when a metric did not improve for some epochs.
 
-    ``mode`` says whether a smaller (``'min'``) or larger (``'max'``) value is better; ``'auto'`` goes by the metric's
-    name. ``baseline`` is the value that the first epoch must improve on.
+    Parameters
+    ----------
+    monitor:
+        The metric, of those of the estimator; anything else is an AttributeValueError.
+    min_delta:
+        The least change that is an improvement.
+    patience:
+        For how many epochs without one training goes on.
+    mode:
+        ``"min"`` where a smaller value is better, ``"max"`` where a larger one is; ``"auto"`` goes by the metric's
+        name, with a warning.
+    baseline:
+        The value that the first epoch must improve on; None for any.
     """
 
     def __init__(
@@ -580,7 +679,13 @@ class EarlyStoppingHandler(TrainBegin, EpochEnd, TrainEnd):
 
 
 class GradientUpdateHandler(BatchEnd):
-    """Lets the trainer make a step after each batch, with gradients divided by the number of losses, of all ranks."""
+    """Lets the trainer make a step after each batch, with gradients divided by the number of losses, of all ranks.
+
+    Parameters
+    ----------
+    priority:
+        Handlers are called in the order of their priorities, the least first.
+    """
 
     # COMPAT(mxnet): there the losses of one worker, so that steps are too large by the number of workers.
 

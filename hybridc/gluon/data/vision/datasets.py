@@ -72,7 +72,17 @@ class _StoredDataset(_DownloadedDataset):
 
 
 class MNIST(_StoredDataset):
-    """Handwritten digits, 28 x 28 x 1, from the four files ``….gz`` that MNIST has, as they are or unpacked."""
+    """Handwritten digits, 28 x 28 x 1, from the four files ``….gz`` that MNIST has, as they are or unpacked.
+
+    Parameters
+    ----------
+    root:
+        The folder of the files, which are not downloaded: an MXNetError says what is missing.
+    train:
+        Whether it is the training data; else the test data.
+    transform:
+        A function of an image (an NDArray HWC of uint8) and its label that gives the item; None gives both.
+    """
 
     def __init__(
         self,
@@ -113,7 +123,17 @@ class MNIST(_StoredDataset):
 
 
 class FashionMNIST(MNIST):
-    """Clothes, 28 x 28 x 1, in files called as those of MNIST."""
+    """Clothes, 28 x 28 x 1, in files called as those of MNIST.
+
+    Parameters
+    ----------
+    root:
+        The folder of the files, which are not downloaded: an MXNetError says what is missing.
+    train:
+        Whether it is the training data; else the test data.
+    transform:
+        A function of an image (an NDArray HWC of uint8) and its label that gives the item; None gives both.
+    """
 
     def __init__(
         self,
@@ -125,7 +145,17 @@ class FashionMNIST(MNIST):
 
 
 class CIFAR10(_StoredDataset):
-    """Photographs of ten kinds, 32 x 32 x 3, from the binary version: its archive, or the files in it."""
+    """Photographs of ten kinds, 32 x 32 x 3, from the binary version: its archive, or the files in it.
+
+    Parameters
+    ----------
+    root:
+        The folder of the files, which are not downloaded: an MXNetError says what is missing.
+    train:
+        Whether it is the training data; else the test data.
+    transform:
+        A function of an image (an NDArray HWC of uint8) and its label that gives the item; None gives both.
+    """
 
     _archive, _folder = "cifar-10-binary.tar.gz", "cifar-10-batches-bin"
     _train_files: tuple[str, ...] = tuple(f"data_batch_{i}.bin" for i in range(1, 6))
@@ -193,7 +223,19 @@ class CIFAR10(_StoredDataset):
 
 
 class CIFAR100(CIFAR10):
-    """Photographs of 100 kinds (``fine_label``) in 20 groups, 32 x 32 x 3, from the binary version."""
+    """Photographs of 100 kinds (``fine_label``) in 20 groups, 32 x 32 x 3, from the binary version.
+
+    Parameters
+    ----------
+    root:
+        The folder of the files, which are not downloaded: an MXNetError says what is missing.
+    fine_label:
+        Whether labels are the 100 kinds; else the 20 groups.
+    train:
+        Whether it is the training data; else the test data.
+    transform:
+        A function of an image (an NDArray HWC of uint8) and its label that gives the item; None gives both.
+    """
 
     _archive, _folder = "cifar-100-binary.tar.gz", "cifar-100-binary"
     _train_files, _test_files = ("train.bin",), ("test.bin",)
@@ -213,7 +255,14 @@ class CIFAR100(CIFAR10):
 class ImageRecordDataset(RecordFileDataset):
     """Images and labels in a record file, whose index is beside it: ``"a.rec"`` and ``"a.idx"``.
 
-    ``flag`` is 1 for images of three channels, 0 for gray ones; ``transform(image, label)`` gives the items.
+    Parameters
+    ----------
+    filename:
+        The record file.
+    flag:
+        1 for images of three channels, 0 for gray ones.
+    transform:
+        A function of an image (an NDArray HWC of uint8) and its label that gives the item; None gives both.
     """
 
     def __init__(self, filename: str | os.PathLike[str], flag: int = 1, transform: Transform | None = None) -> None:
@@ -232,7 +281,16 @@ class ImageFolderDataset(Dataset):
     """Images in folders, one for each class: ``root/cat/1.jpg``, ``root/dog/7.png``.
 
     ``synsets`` are the names of the folders, sorted; the label of an image is the number of its folder. ``items`` are
-    pairs of path and label. Arguments as for :class:`ImageRecordDataset`.
+    pairs of path and label.
+
+    Parameters
+    ----------
+    root:
+        The folder of the folders; one that cannot be read is an UnreadableFolderError.
+    flag:
+        1 for images of three channels, 0 for gray ones.
+    transform:
+        A function of an image (an NDArray HWC of uint8) and its label that gives the item; None gives both.
     """
 
     def __init__(self, root: str | os.PathLike[str], flag: int = 1, transform: Transform | None = None) -> None:
@@ -274,9 +332,17 @@ class ImageFolderDataset(Dataset):
 
 
 class ImageListDataset(Dataset):
-    """Images and labels that a list names: a file in ``root`` with lines of key, labels and path, or a list.
+    """Images and labels that a list names. MXNet 2 has it.
 
-    MXNet 2 has it. A list has ``[label, path]`` or ``[label, label, …, path]``; paths are relative to ``root``.
+    Parameters
+    ----------
+    root:
+        The folder to which paths are relative.
+    imglist:
+        The name of a file in ``root`` with lines of key, labels and path; or a list of ``[label, path]`` or
+        ``[label, label, …, path]``.
+    flag:
+        1 for images of three channels, 0 for gray ones.
     """
 
     def __init__(self, root: str | os.PathLike[str] = ".", imglist: Any = None, flag: int = 1) -> None:

@@ -153,7 +153,13 @@ _MODELS: dict[str, Callable[..., Any]] = {
 
 
 def get_model(name: str, **kwargs: Any) -> Any:
-    """The network of this name, such as 'resnet50_v1'; keywords are ``classes``, ``pretrained``, ``ctx``, ``root``…"""
+    """The network of this name; keywords are ``classes``, ``pretrained``, ``ctx``, ``root``…
+
+    Parameters
+    ----------
+    name:
+        The name, such as ``"resnet50_v1"``; an unknown one is a ValueError that lists all.
+    """
     key = name.lower()
     if key not in _MODELS:
         options = "\n\t".join(sorted(_MODELS))

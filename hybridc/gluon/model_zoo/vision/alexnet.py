@@ -11,7 +11,13 @@ __all__ = ["AlexNet", "alexnet"]
 
 
 class AlexNet(ImageClassifier):
-    """Five convolutions and three dense layers, in the form with one column."""
+    """Five convolutions and three dense layers, in the form with one column.
+
+    Parameters
+    ----------
+    classes:
+        How many classes: the scores of an image.
+    """
 
     def __init__(self, classes: int = 1000, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -37,5 +43,15 @@ class AlexNet(ImageClassifier):
 
 
 def alexnet(pretrained: bool = False, ctx: Any = None, root: Any = None, **kwargs: Any) -> AlexNet:
-    """AlexNet; with ``pretrained`` it has the parameters of a file in ``root``."""
+    """AlexNet; further keywords are those of the class.
+
+    Parameters
+    ----------
+    pretrained:
+        Whether it has trained parameters, of a file: see ``mx.gluon.model_zoo.model_store.get_model_file``.
+    ctx:
+        The device of those parameters, or a list of devices; None is the current one.
+    root:
+        The folder of that file; None is that of MXNet's models, ``~/.mxnet/models``.
+    """
     return made(AlexNet, name="alexnet", pretrained=pretrained, ctx=ctx, root=root, **kwargs)

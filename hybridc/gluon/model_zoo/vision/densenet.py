@@ -32,7 +32,23 @@ densenet_spec: dict[int, tuple[int, int, list[int]]] = {
 
 
 class DenseNet(ImageClassifier):
-    """Blocks in which each layer sees the outputs of all before it, with transitions that halve size and channels."""
+    """Blocks in which each layer sees the outputs of all before it, with transitions that halve size and channels.
+
+    Parameters
+    ----------
+    num_init_features:
+        The channels of the first convolution.
+    growth_rate:
+        How many channels each layer adds.
+    block_config:
+        The number of layers of each block.
+    bn_size:
+        How many times ``growth_rate`` channels a layer's 1x1 convolution has.
+    dropout:
+        The share of values that each layer drops in training.
+    classes:
+        How many classes: the scores of an image.
+    """
 
     def __init__(
         self,
@@ -98,7 +114,19 @@ def _transition(channels: int) -> HybridSequential:
 def get_densenet(
     num_layers: int, pretrained: bool = False, ctx: Any = None, root: Any = None, **kwargs: Any
 ) -> DenseNet:
-    """DenseNet of 121, 161, 169 or 201 layers."""
+    """DenseNet of 121, 161, 169 or 201 layers.
+
+    Parameters
+    ----------
+    num_layers:
+        121, 161, 169 or 201; others are an AttributeValueError.
+    pretrained:
+        Whether it has trained parameters, of a file: see ``mx.gluon.model_zoo.model_store.get_model_file``.
+    ctx:
+        The device of those parameters, or a list of devices; None is the current one.
+    root:
+        The folder of that file; None is that of MXNet's models, ``~/.mxnet/models``.
+    """
     if num_layers not in densenet_spec:
         raise AttributeValueError(f"get_densenet: num_layers must be one of {list(densenet_spec)}, got {num_layers!r}")
     name = f"densenet{num_layers}"

@@ -17,7 +17,13 @@ _Conv = tuple[int, Any] | tuple[int, Any, bool]
 
 
 class Inception3(ImageClassifier):
-    """Modules of several branches, whose larger convolutions are factorized; images have 299x299 pixels."""
+    """Modules of several branches, whose larger convolutions are factorized; images have 299x299 pixels.
+
+    Parameters
+    ----------
+    classes:
+        How many classes: the scores of an image.
+    """
 
     def __init__(self, classes: int = 1000, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -149,5 +155,15 @@ def _split(convs: Sequence[_Conv]) -> HybridSequential:
 
 
 def inception_v3(pretrained: bool = False, ctx: Any = None, root: Any = None, **kwargs: Any) -> Inception3:
-    """Inception v3."""
+    """Inception v3; further keywords are those of the class.
+
+    Parameters
+    ----------
+    pretrained:
+        Whether it has trained parameters, of a file: see ``mx.gluon.model_zoo.model_store.get_model_file``.
+    ctx:
+        The device of those parameters, or a list of devices; None is the current one.
+    root:
+        The folder of that file; None is that of MXNet's models, ``~/.mxnet/models``.
+    """
     return made(Inception3, name="inceptionv3", pretrained=pretrained, ctx=ctx, root=root, **kwargs)

@@ -66,7 +66,15 @@ class LinearBottleneck(HybridBlock):
 
 
 class MobileNet(ImageClassifier):
-    """Convolutions split into depthwise and 1x1 ones; ``multiplier`` scales the number of channels."""
+    """Convolutions split into depthwise and 1x1 ones.
+
+    Parameters
+    ----------
+    multiplier:
+        What the numbers of channels are multiplied by.
+    classes:
+        How many classes: the scores of an image.
+    """
 
     def __init__(self, multiplier: float = 1.0, classes: int = 1000, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -84,7 +92,15 @@ class MobileNet(ImageClassifier):
 
 
 class MobileNetV2(ImageClassifier):
-    """Bottlenecks that are wide inside and narrow outside; ``multiplier`` scales the number of channels."""
+    """Bottlenecks that are wide inside and narrow outside.
+
+    Parameters
+    ----------
+    multiplier:
+        What the numbers of channels are multiplied by.
+    classes:
+        How many classes: the scores of an image.
+    """
 
     def __init__(self, multiplier: float = 1.0, classes: int = 1000, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -113,7 +129,19 @@ def _suffix(multiplier: float) -> str:
 def get_mobilenet(
     multiplier: float, pretrained: bool = False, ctx: Any = None, root: Any = None, **kwargs: Any
 ) -> MobileNet:
-    """MobileNet of this width: 1.0, 0.75, 0.5, 0.25 or another."""
+    """MobileNet of a width; further keywords are those of the class.
+
+    Parameters
+    ----------
+    multiplier:
+        The width: 1.0, 0.75, 0.5, 0.25 or another.
+    pretrained:
+        Whether it has trained parameters, of a file: see ``mx.gluon.model_zoo.model_store.get_model_file``.
+    ctx:
+        The device of those parameters, or a list of devices; None is the current one.
+    root:
+        The folder of that file; None is that of MXNet's models, ``~/.mxnet/models``.
+    """
     name = f"mobilenet{_suffix(multiplier)}"
     return made(MobileNet, multiplier, name=name, pretrained=pretrained, ctx=ctx, root=root, **kwargs)
 
@@ -121,7 +149,19 @@ def get_mobilenet(
 def get_mobilenet_v2(
     multiplier: float, pretrained: bool = False, ctx: Any = None, root: Any = None, **kwargs: Any
 ) -> MobileNetV2:
-    """MobileNetV2 of this width: 1.0, 0.75, 0.5, 0.25 or another."""
+    """MobileNetV2 of a width; further keywords are those of the class.
+
+    Parameters
+    ----------
+    multiplier:
+        The width: 1.0, 0.75, 0.5, 0.25 or another.
+    pretrained:
+        Whether it has trained parameters, of a file: see ``mx.gluon.model_zoo.model_store.get_model_file``.
+    ctx:
+        The device of those parameters, or a list of devices; None is the current one.
+    root:
+        The folder of that file; None is that of MXNet's models, ``~/.mxnet/models``.
+    """
     name = f"mobilenetv2_{_suffix(multiplier)}"
     return made(MobileNetV2, multiplier, name=name, pretrained=pretrained, ctx=ctx, root=root, **kwargs)
 

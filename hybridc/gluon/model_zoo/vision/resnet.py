@@ -51,7 +51,19 @@ def _conv1x1(channels: int, stride: int, in_channels: int = 0) -> Conv2D:
 
 
 class _BlockV1(HybridBlock):
-    """relu(x + body(x)): the base of both blocks of the first version; x is downsampled where the body does so."""
+    """relu(x + body(x)): the base of both blocks of the first version; x is downsampled where the body does so.
+
+    Parameters
+    ----------
+    channels:
+        The channels of the result.
+    stride:
+        The stride of the first 3x3 or 1x1 convolution.
+    downsample:
+        Whether x goes through a 1x1 convolution of that stride: where sizes or channels change.
+    in_channels:
+        The channels of x; 0 if they follow from the first input.
+    """
 
     def __init__(
         self, channels: int, stride: int, downsample: bool = False, in_channels: int = 0, **kwargs: Any
@@ -94,7 +106,19 @@ class BottleneckV1(_BlockV1):
 
 
 class BasicBlockV2(HybridBlock):
-    """x + body(x), where the body has two 3x3 convolutions with normalization and relu before each."""
+    """x + body(x), where the body has two 3x3 convolutions with normalization and relu before each.
+
+    Parameters
+    ----------
+    channels:
+        The channels of the result.
+    stride:
+        The stride of the first 3x3 or 1x1 convolution.
+    downsample:
+        Whether x goes through a 1x1 convolution of that stride: where sizes or channels change.
+    in_channels:
+        The channels of x; 0 if they follow from the first input.
+    """
 
     def __init__(
         self, channels: int, stride: int, downsample: bool = False, in_channels: int = 0, **kwargs: Any
@@ -116,7 +140,19 @@ class BasicBlockV2(HybridBlock):
 
 
 class BottleneckV2(HybridBlock):
-    """x + body(x), where the body has a 3x3 convolution between two of 1x1, with normalization and relu before each."""
+    """x + body(x), where the body has a 3x3 convolution between two of 1x1, with normalization and relu before each.
+
+    Parameters
+    ----------
+    channels:
+        The channels of the result.
+    stride:
+        The stride of the first 3x3 or 1x1 convolution.
+    downsample:
+        Whether x goes through a 1x1 convolution of that stride: where sizes or channels change.
+    in_channels:
+        The channels of x; 0 if they follow from the first input.
+    """
 
     def __init__(
         self, channels: int, stride: int, downsample: bool = False, in_channels: int = 0, **kwargs: Any
@@ -172,7 +208,21 @@ class _ResNet(ImageClassifier):
 
 
 class ResNetV1(_ResNet):
-    """Stages of residual blocks with relu after each sum; ``thumbnail`` is for small images."""
+    """Stages of residual blocks with relu after each sum.
+
+    Parameters
+    ----------
+    block:
+        The class of the blocks: :class:`BasicBlockV1` and the like.
+    layers:
+        The number of blocks of each stage.
+    channels:
+        The channels of the first convolution, and of each stage.
+    classes:
+        How many classes: the scores of an image.
+    thumbnail:
+        Whether the network is for small images: it begins with a 3x3 convolution, without pooling.
+    """
 
     def __init__(
         self,
@@ -193,7 +243,21 @@ class ResNetV1(_ResNet):
 
 
 class ResNetV2(_ResNet):
-    """Stages of residual blocks with nothing after the sums; ``thumbnail`` is for small images."""
+    """Stages of residual blocks with nothing after the sums.
+
+    Parameters
+    ----------
+    block:
+        The class of the blocks: :class:`BasicBlockV1` and the like.
+    layers:
+        The number of blocks of each stage.
+    channels:
+        The channels of the first convolution, and of each stage.
+    classes:
+        How many classes: the scores of an image.
+    thumbnail:
+        Whether the network is for small images: it begins with a 3x3 convolution, without pooling.
+    """
 
     def __init__(
         self,
@@ -224,7 +288,21 @@ resnet_block_versions: list[dict[str, Callable[..., HybridBlock]]] = [
 def get_resnet(
     version: int, num_layers: int, pretrained: bool = False, ctx: Any = None, root: Any = None, **kwargs: Any
 ) -> Any:
-    """ResNet of version 1 or 2, and of 18, 34, 50, 101 or 152 layers."""
+    """A ResNet; further keywords are those of the class.
+
+    Parameters
+    ----------
+    version:
+        1 or 2; others are a CheckError.
+    num_layers:
+        18, 34, 50, 101 or 152; others are a CheckError.
+    pretrained:
+        Whether it has trained parameters, of a file: see ``mx.gluon.model_zoo.model_store.get_model_file``.
+    ctx:
+        The device of those parameters, or a list of devices; None is the current one.
+    root:
+        The folder of that file; None is that of MXNet's models, ``~/.mxnet/models``.
+    """
     if num_layers not in resnet_spec:
         raise CheckError(f"Invalid number of layers: {num_layers}. Options are {list(resnet_spec)}")
     if version not in (1, 2):

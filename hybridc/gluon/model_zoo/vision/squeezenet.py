@@ -21,7 +21,14 @@ _VERSIONS: dict[str, tuple[dict[str, Any], list[list[int]]]] = {
 class SqueezeNet(ImageClassifier):
     """Fire modules: 1x1 convolutions that squeeze the channels, and 1x1 and 3x3 ones that expand them.
 
-    ``version`` is '1.0' or '1.1', which has fewer operations. Images must have at least 224x224 pixels or so.
+    Images must have at least 224x224 pixels or so.
+
+    Parameters
+    ----------
+    version:
+        ``"1.0"`` or ``"1.1"``, which has fewer operations; others are a CheckError.
+    classes:
+        How many classes: the scores of an image.
     """
 
     def __init__(self, version: str, classes: int = 1000, **kwargs: Any) -> None:
@@ -59,7 +66,19 @@ def _conv(channels: int, kernel_size: int, padding: int = 0) -> HybridSequential
 def get_squeezenet(
     version: str, pretrained: bool = False, ctx: Any = None, root: Any = None, **kwargs: Any
 ) -> SqueezeNet:
-    """SqueezeNet of version '1.0' or '1.1'."""
+    """SqueezeNet; further keywords are those of the class.
+
+    Parameters
+    ----------
+    version:
+        ``"1.0"`` or ``"1.1"``.
+    pretrained:
+        Whether it has trained parameters, of a file: see ``mx.gluon.model_zoo.model_store.get_model_file``.
+    ctx:
+        The device of those parameters, or a list of devices; None is the current one.
+    root:
+        The folder of that file; None is that of MXNet's models, ``~/.mxnet/models``.
+    """
     name = f"squeezenet{version}"
     return made(SqueezeNet, version, name=name, pretrained=pretrained, ctx=ctx, root=root, **kwargs)
 

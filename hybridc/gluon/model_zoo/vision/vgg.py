@@ -34,7 +34,19 @@ vgg_spec: dict[int, tuple[list[int], list[int]]] = {
 
 
 class VGG(ImageClassifier):
-    """3x3 convolutions in groups with a pooling behind each, and three dense layers."""
+    """3x3 convolutions in groups with a pooling behind each, and three dense layers.
+
+    Parameters
+    ----------
+    layers:
+        The number of convolutions of each group.
+    filters:
+        The channels of each group.
+    classes:
+        How many classes: the scores of an image.
+    batch_norm:
+        Whether each convolution has batch normalization behind it.
+    """
 
     def __init__(
         self,
@@ -69,7 +81,19 @@ class VGG(ImageClassifier):
 
 
 def get_vgg(num_layers: int, pretrained: bool = False, ctx: Any = None, root: Any = None, **kwargs: Any) -> VGG:
-    """VGG of 11, 13, 16 or 19 layers; ``batch_norm=True`` is the one with batch normalization."""
+    """VGG; further keywords are those of the class: ``batch_norm=True`` is the one with batch normalization.
+
+    Parameters
+    ----------
+    num_layers:
+        11, 13, 16 or 19; others are an AttributeValueError.
+    pretrained:
+        Whether it has trained parameters, of a file: see ``mx.gluon.model_zoo.model_store.get_model_file``.
+    ctx:
+        The device of those parameters, or a list of devices; None is the current one.
+    root:
+        The folder of that file; None is that of MXNet's models, ``~/.mxnet/models``.
+    """
     if num_layers not in vgg_spec:
         raise AttributeValueError(f"get_vgg: num_layers must be one of {list(vgg_spec)}, got {num_layers!r}")
     name = f"vgg{num_layers}{'_bn' if kwargs.get('batch_norm') else ''}"
