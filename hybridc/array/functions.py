@@ -6,6 +6,7 @@ They serve ``mx.nd``, ``mx.sym`` and ``F`` alike: they run on arrays and record 
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
 from types import CodeType
 from typing import Any
@@ -40,7 +41,8 @@ def function(name: str) -> Callable[..., Any]:
     """The function of the operator that is called ``name`` (an alias will do)."""
     if name not in _BUILT:
         cls = operator_registry.of_function(name)
-        _BUILT[name] = cls.function() or _build(name, cls)
+        by_hand = cls.function()
+        _BUILT[name] = _build(name, cls) if by_hand is None else _with_parameters(by_hand, cls)
     return _BUILT[name]
 
 
@@ -338,16 +340,33 @@ _INPUT_MEANINGS = {
 
 
 def _docstring(cls: type[Operator]) -> str:
-    lines = [(cls.__doc__ or cls.title()).strip(), "", "Parameters", "----------"]
+    """The text of a class, and what it says of each parameter; examples come last."""
+    text, examples, shown = inspect.cleandoc(cls.__doc__ or cls.title()).partition("\n\nExamples\n")
+    lines = [text, "", "Parameters", "----------"]
+    for row in _parameters(cls).values():
+        lines += row
+    return "\n".join(lines) + examples + shown
+
+
+def _parameters(cls: type[Operator]) -> dict[str, list[str]]:
+    """What a docstring says of each input and attribute."""
     meanings = {**_INPUT_MEANINGS, **cls.INPUT_DOCS}
-    rows = [(f"{n} : NDArray or Symbol", meanings.get(n, "")) for n in cls.INPUTS if n != "key"]
+    rows = {n: (f"{n} : NDArray or Symbol", meanings.get(n)) for n in cls.INPUTS if not (cls.DRAWS and n == "key")}
     for name, a in cls.ATTRIBUTES.items():
         if not a.doc.startswith("internal"):
             default = "required" if a.default is REQUIRED else f"default {a.default!r}"
-            rows.append((f"{name} : {a.describe()}, {default}", a.doc))
-    for head, doc in rows:
-        lines += [head, *([f"    {doc}"] if doc else [])]
-    return "\n".join(lines)
+            rows[name] = f"{name} : {a.describe()}, {default}", a.doc
+    return {name: [head, *([f"    {doc}"] if doc else [])] for name, (head, doc) in rows.items()}
+
+
+def _with_parameters(made: Callable[..., Any], cls: type[Operator]) -> Callable[..., Any]:
+    """A function that is written by hand, whose docstring has the parameters that it leaves to the class."""
+    text = inspect.cleandoc(made.__doc__ or cls.__doc__ or cls.title())
+    if "\nParameters\n" not in text:
+        known, taken = _parameters(cls), inspect.signature(made).parameters
+        lines = [line for name in taken if name in known for line in known[name]]
+        made.__doc__ = "\n".join([text, "", "Parameters", "----------", *lines]) if lines else text
+    return made
 
 
 HOOKS.register(function=function)

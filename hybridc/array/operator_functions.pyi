@@ -703,7 +703,7 @@ def adam_update(
     ...
 
 def adamw_update(weight: Any, grad: Any, mean: Any, var: Any, rescale_grad: Any, lr: Any, eta: Any, beta1: Any = ..., beta2: Any = ..., epsilon: Any = ..., wd: Any = ..., clip_gradient: Any = ..., out: Any = ..., name: Any = ...) -> Any:
-    """AdamW's step; nothing changes if ``rescale_grad`` is 0, infinite or NaN."""
+    """weight - eta * (lr * mean / (sqrt(var) + epsilon) + wd * weight), where mean and var are updated in place"""
     ...
 
 def adaptive_avg_pooling2d(
@@ -3076,7 +3076,7 @@ def moments(
     ...
 
 def mp_adamw_update(weight: Any, grad: Any, mean: Any, var: Any, weight32: Any, rescale_grad: Any, lr: Any, eta: Any, beta1: Any = ..., beta2: Any = ..., epsilon: Any = ..., wd: Any = ..., clip_gradient: Any = ..., out: Any = ..., name: Any = ...) -> Any:
-    """AdamW's step, of a float32 copy; nothing changes if ``rescale_grad`` is 0, infinite or NaN."""
+    """``adamw_update`` of the float32 copy ``weight32``, in place; the result is the copy in the weight's dtype"""
     ...
 
 def mp_lamb_update_phase1(
@@ -3173,7 +3173,7 @@ def mp_sgd_update(
     ...
 
 def multi_adamw_update(weights: Any, grads: Any, mean: Any, var: Any, rescale_grad: Any, lrs: Any, wds: Any, etas: Any, out: Any = ..., name: Any = ..., size: Any = ..., **kwargs: Any) -> Any:
-    """AdamW's step of several weights; nothing changes if ``rescale_grad`` is 0, infinite or NaN."""
+    """``adamw_update`` of several weights; nothing changes if ``rescale_grad`` is 0, infinite or NaN"""
     ...
 
 def multi_all_finite(
@@ -3241,7 +3241,7 @@ def multi_box_target(
     ...
 
 def multi_lamb_update(weights: Any, grads: Any, mean: Any, var: Any, step_count: Any, lrs: Any, wds: Any, out: Any = ..., num_tensors: Any = ..., **kwargs: Any) -> Any:
-    """LAMB's step of several weights."""
+    """LAMB's step of several weights: ``lamb_update_phase1``, then ``lamb_update_phase2``"""
     ...
 
 def multi_lars(
@@ -3261,11 +3261,11 @@ def multi_lars(
     ...
 
 def multi_mp_adamw_update(weights: Any, grads: Any, mean: Any, var: Any, weights32: Any, rescale_grad: Any, lrs: Any, wds: Any, etas: Any, out: Any = ..., name: Any = ..., size: Any = ..., **kwargs: Any) -> Any:
-    """AdamW's step of several weights, of float32 copies; nothing changes if ``rescale_grad`` is 0, infinite or NaN."""
+    """``mp_adamw_update`` of several weights; nothing changes if ``rescale_grad`` is 0, infinite or NaN"""
     ...
 
 def multi_mp_lamb_update(weights: Any, grads: Any, mean: Any, var: Any, weights32: Any, step_count: Any, lrs: Any, wds: Any, out: Any = ..., num_tensors: Any = ..., **kwargs: Any) -> Any:
-    """LAMB's step of several weights, of float32 copies."""
+    """LAMB's step of several weights, of float32 copies: ``multi_lamb_update`` of ``weights32``, in place"""
     ...
 
 def multi_mp_sgd_mom_update(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -267,6 +267,11 @@ class Where(Elementwise):
     """
 
     INPUTS = ("condition", "x", "y")
+    INPUT_DOCS: ClassVar = {
+        "condition": "where it is not 0, x is taken; as an array of one dimension it has an element for each row of x",
+        "x": "an array, or a number for all its elements",
+        "y": "an array of the dtype of x, or a number; x and y are not both numbers",
+    }
     SAME_DTYPE = False
     INPLACE = ((1, 0), (2, 0))
 
@@ -340,12 +345,6 @@ def where(condition: Any, x: Any, y: Any, out: Any = None, name: str | None = No
 
     The three broadcast; x or y may be a number. A condition of one dimension selects rows of x and y, and is as
     long as their first axis.
-
-    Parameters
-    ----------
-    condition : NDArray or Symbol
-    x : NDArray, Symbol or number
-    y : NDArray, Symbol or number
     """
     function, invoke = HOOKS.function, HOOKS.invoke
     composed = next((v for v in (condition, x, y) if hasattr(v, "entries")), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -148,6 +148,11 @@ class IndexCopy(Movement):
     """old_tensor with the rows of new_tensor at index_vector; of duplicates, the last."""
 
     INPUTS = ("old_tensor", "index_vector", "new_tensor")
+    INPUT_DOCS: ClassVar = {
+        "old_tensor": "the array, which stays as it is",
+        "index_vector": "the rows that are replaced, counted from 0; an error if one is no row",
+        "new_tensor": "the new rows, one for each index, of the shape of old_tensor's",
+    }
     SAME_DTYPE = False
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
@@ -196,6 +201,11 @@ class FillElement(Movement):
     """lhs, in which row i has mhs[i] in the column that rhs[i] names"""
 
     INPUTS = ("lhs", "mhs", "rhs")
+    INPUT_DOCS: ClassVar = {
+        "lhs": "the matrix",
+        "mhs": "the new values, one for each row",
+        "rhs": "their columns, one for each row, counted from 0; what lies outside is the nearest column",
+    }
     SAME_DTYPE = False
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:

@@ -315,6 +315,7 @@ class SplitV2(_SplitOperator):
     NNVM_ATTRIBUTES: ClassVar[dict[str, str]] = {"indices_or_sections": ""}
     NNVM_PARAMETERS = ("indices", "axis", "squeeze_axis", "sections")
     INPUTS = ("ary",)
+    INPUT_DOCS: ClassVar = {"ary": "the array that is cut"}
     indices_or_sections: object = attribute(doc="number of equal pieces, or the indices where to cut")
     axis: int = attribute(0, "the axis")
     squeeze_axis: bool = attribute(False, "drop the axis, along which each piece must have size 1")

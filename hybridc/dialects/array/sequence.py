@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -356,6 +356,7 @@ class CumSum(Opaque):
     """The sums of all elements up to each one along an axis, or in the flattened array."""
 
     INPUTS = ("a",)
+    INPUT_DOCS: ClassVar = {"a": "the array"}
     NUMPY = COUNTS
     axis: int | None = attribute(None, "the axis; the flattened array if None")
     dtype: DType | None = attribute(None, "dtype of the result; the input's by default")

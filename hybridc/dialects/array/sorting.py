@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -415,6 +415,10 @@ class Histogram(Opaque):
 
     NNVM = "_histogram"
     INPUTS = ("data", "bins")
+    INPUT_DOCS: ClassVar = {
+        "data": "the numbers, of any shape",
+        "bins": "the edges of the bins, in ascending order, one more than there are bins; if bin_cnt is None",
+    }
     OPTIONAL = 1
     bin_cnt: int | None = attribute(None, "number of bins; None if their edges are an input", low=1)
     range: Floats | None = attribute(None, "the lowest and the highest edge")

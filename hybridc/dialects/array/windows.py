@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -763,6 +763,10 @@ class _Placed(_Windowed):
 
     SAME_DTYPE = False
     INPUTS = ("data", "place")
+    INPUT_DOCS: ClassVar = {
+        "place": "an integer for each window: the number of an element among those along axes, in row-major order, or "
+        "-1 for none",
+    }
     size: Shape = attribute(doc="size of the array along each axis")
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:

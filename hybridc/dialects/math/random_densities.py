@@ -18,6 +18,8 @@ from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import WIDE, is_float
 from hybridc.errors import DTypeError, ShapeError
 
+_SAMPLES = "the points; their shape begins with that of the parameters"
+
 
 class _Density(Composite):
     """A density; ``logarithm`` is the one thing that differs.
@@ -115,6 +117,11 @@ class PdfUniform(_Density):
     """1 / (high - low): the density of uniform distributions between low and high"""
 
     INPUTS = ("sample", "low", "high")
+    INPUT_DOCS: ClassVar = {
+        "sample": _SAMPLES,
+        "low": "the lower ends",
+        "high": "the upper ends, of the shape of low",
+    }
 
     def logarithm(self, F: Any, x: Any, *parameters: Any) -> Any:
         low, high = parameters
@@ -134,6 +141,11 @@ class PdfNormal(_Density):
     """The density of normal distributions with the mean mu and the standard deviation sigma"""
 
     INPUTS = ("sample", "mu", "sigma")
+    INPUT_DOCS: ClassVar = {
+        "sample": _SAMPLES,
+        "mu": "the means",
+        "sigma": "the standard deviations, of the shape of mu",
+    }
 
     def logarithm(self, F: Any, x: Any, *parameters: Any) -> Any:
         mu, sigma = parameters
@@ -164,6 +176,11 @@ class PdfGamma(_Density):
     """The density of gamma distributions with the shape alpha and the rate beta: their mean is alpha / beta"""
 
     INPUTS = ("sample", "alpha", "beta")
+    INPUT_DOCS: ClassVar = {
+        "sample": _SAMPLES,
+        "alpha": "the shapes of the distributions, positive numbers",
+        "beta": "the rates, of the shape of alpha",
+    }
     SAMPLE = ((2, 3), (2,), (2,))
     REFERENCE = meaning(_of_gamma)
 
@@ -177,6 +194,7 @@ class PdfExponential(_Density):
     """lam exp(-lam sample): the density of exponential distributions with the rate lam"""
 
     INPUTS = ("sample", "lam")
+    INPUT_DOCS: ClassVar = {"sample": _SAMPLES, "lam": "the rates; means are 1 / lam"}
     SAMPLE = ((2, 3), (2,))
     REFERENCE = meaning(lambda x, lam: lam[:, None] * np.exp(-lam[:, None] * x))
 
@@ -197,6 +215,7 @@ class PdfPoisson(_Probability):
     """lam**sample exp(-lam) / sample!: the probability of counts with the mean lam"""
 
     INPUTS = ("sample", "lam")
+    INPUT_DOCS: ClassVar = {"sample": _SAMPLES, "lam": "the means"}
     SAMPLE = _Probability.SAMPLE[:2]
     REFERENCE = meaning(lambda x, lam: lam[:, None] ** x * np.exp(-lam[:, None]) / np.exp(_lgamma(x + 1)))
 
@@ -227,6 +246,11 @@ class PdfNegativeBinomial(_Binomial):
     """The probability of so many failures before the k-th success of probability p; k may be fractional"""
 
     INPUTS = ("sample", "k", "p")
+    INPUT_DOCS: ClassVar = {
+        "sample": _SAMPLES,
+        "k": "the numbers of successes",
+        "p": "the probabilities of a success, of the shape of k",
+    }
     SAMPLE = (*_Probability.SAMPLE[:2], np.array([0.3, 0.6]))
     REFERENCE = meaning(_of_failures)
 
@@ -239,6 +263,11 @@ class PdfGeneralizedNegativeBinomial(_Binomial):
     """The probability of counts with the mean mu and the variance mu + alpha mu^2"""
 
     INPUTS = ("sample", "mu", "alpha")
+    INPUT_DOCS: ClassVar = {
+        "sample": _SAMPLES,
+        "mu": "the means",
+        "alpha": "the dispersions, of the shape of mu: variances are mu + alpha mu^2",
+    }
     REFERENCE = meaning(lambda x, mu, alpha: _of_failures(x, 1 / alpha, 1 / (mu * alpha + 1)))
 
     def logarithm(self, F: Any, x: Any, *parameters: Any) -> Any:
@@ -254,6 +283,10 @@ class PdfDirichlet(_Density):
     """
 
     INPUTS = ("sample", "alpha")
+    INPUT_DOCS: ClassVar = {
+        "sample": "the points, whose elements along the last axis sum to 1",
+        "alpha": "the concentrations, as many along the last axis as a point has elements",
+    }
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         sample, alpha = shapes

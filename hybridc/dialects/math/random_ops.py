@@ -242,10 +242,11 @@ def _like(name: str, numbers: type[_FromNumbers]) -> type[_SampleLike]:
     )
 
 
-def _from_arrays(name: str, values: Any, inputs: tuple[str, ...], doc: str) -> type[_FromArrays]:
+def _from_arrays(name: str, values: Any, inputs: dict[str, str], doc: str) -> type[_FromArrays]:
     """The operator whose parameters are arrays; ``_sample_normal`` is MXNet's second name of ``sample_normal``."""
     doc, second = f"For each element of {' and '.join(inputs)}, {doc}", name.replace("hybrid.", "_")
-    return define(_FromArrays, name, doc, second, VALUES=staticmethod(values), INPUTS=(*inputs, "key"))
+    values = staticmethod(values)
+    return define(_FromArrays, name, doc, second, VALUES=values, INPUTS=(*inputs, "key"), INPUT_DOCS=inputs)
 
 
 RandomUniform = _from_numbers(
@@ -314,26 +315,45 @@ class RandomRandint(_FromNumbers):
 
 
 SampleUniform = _from_arrays(
-    "hybrid.sample_uniform", uniform, ("low", "high"), "numbers that are equally likely between them"
+    "hybrid.sample_uniform",
+    uniform,
+    {"low": "the lower ends", "high": "the upper ends, of the shape of low"},
+    "numbers that are equally likely between them",
 )
-SampleNormal = _from_arrays("hybrid.sample_normal", normal, ("mu", "sigma"), "numbers from that normal distribution")
+SampleNormal = _from_arrays(
+    "hybrid.sample_normal",
+    normal,
+    {"mu": "the means", "sigma": "the standard deviations, of the shape of mu"},
+    "numbers from that normal distribution",
+)
 SampleExponential = _from_arrays(
     "hybrid.sample_exponential",
     exponential,
-    ("lam",),
+    {"lam": "the rates; means are 1 / lam"},
     "numbers from the exponential distribution with the mean 1 / lam",
 )
-SampleGamma = _from_arrays("hybrid.sample_gamma", gamma, ("alpha", "beta"), "numbers from that gamma distribution")
+SampleGamma = _from_arrays(
+    "hybrid.sample_gamma",
+    gamma,
+    {
+        "alpha": "the shapes of the distributions, positive numbers",
+        "beta": "the scales, of the shape of alpha; means are alpha beta",
+    },
+    "numbers from that gamma distribution",
+)
 SamplePoisson = _from_arrays(
-    "hybrid.sample_poisson", poisson, ("lam",), "counts from the Poisson distribution with that mean"
+    "hybrid.sample_poisson", poisson, {"lam": "the means"}, "counts from the Poisson distribution with that mean"
 )
 SampleNegativeBinomial = _from_arrays(
-    "hybrid.sample_negative_binomial", negative_binomial, ("k", "p"), "how many failures come before the k-th success"
+    "hybrid.sample_negative_binomial",
+    negative_binomial,
+    {"k": "the numbers of successes", "p": "the probabilities of a success, of the shape of k"},
+    "how many failures come before the k-th success",
 )
 SampleGeneralizedNegativeBinomial = _from_arrays(
     "hybrid.sample_generalized_negative_binomial",
     generalized_negative_binomial,
-    ("mu", "alpha"),
+    {"mu": "the means", "alpha": "the dispersions, of the shape of mu"},
     "counts with the mean mu and the variance mu + alpha mu^2",
 )
 
@@ -343,6 +363,7 @@ SampleBinomial = define(
     "For each element of n and p, how many of n trials succeed that do so with the probability p",
     VALUES=staticmethod(binomial),
     INPUTS=("n", "p", "key"),
+    INPUT_DOCS={"n": "the numbers of trials", "p": "the probabilities of a success, of the shape of n"},
 )
 
 UniformLike = _like("hybrid.random_uniform_like", RandomUniform)

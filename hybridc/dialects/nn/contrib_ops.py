@@ -203,6 +203,7 @@ class AllClose(Composite):
     """1 if all |a - b| <= atol + rtol * |b|, else 0: a scalar of uint8"""
 
     INPUTS = ("a", "b")
+    INPUT_DOCS: ClassVar = {"a": "the numbers", "b": "what they should be, in the same shape and dtype"}
 
     rtol: float = attribute(1e-5, "relative tolerance")
     atol: float = attribute(1e-8, "absolute tolerance")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -677,6 +677,10 @@ class ConvolutionData(Convolutional):
     """The gradient of a convolution's data, given that of its result and the weight"""
 
     INPUTS = ("dy", "weight")
+    INPUT_DOCS: ClassVar = {
+        "dy": "the gradient of the convolution's result, in its shape",
+        "weight": "the convolution's weight",
+    }
 
     num_filter: int = attribute(doc="the convolution's attribute", low=1)
     num_group: int = attribute(1, "the convolution's attribute", low=1)
@@ -731,6 +735,10 @@ class ConvolutionWeight(Convolutional):
     """The gradient of a convolution's weight, given its data and the gradient of its result"""
 
     INPUTS = ("data", "dy")
+    INPUT_DOCS: ClassVar = {
+        "data": "the convolution's data",
+        "dy": "the gradient of the convolution's result, in its shape",
+    }
 
     num_filter: int = attribute(doc="the convolution's attribute", low=1)
     num_group: int = attribute(1, "the convolution's attribute", low=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -35,6 +35,7 @@ class UniformSample(Opaque):
     gradient = no_gradient
 
     INPUTS = ("key",)
+    INPUT_DOCS: ClassVar = {"key": "two unsigned integers of 64 bits that name the stream of random numbers"}
     SAME_DTYPE = False
 
     shape: Shape = attribute(doc="the shape of the result")

@@ -355,6 +355,10 @@ class BilinearResize2D(_OfImages):
     """
 
     INPUTS = ("data", "like")
+    INPUT_DOCS: ClassVar = {
+        "data": "the images (N, C, height, width)",
+        "like": "an array whose last two axes have the wanted size (mode 'like' alone)",
+    }
 
     height: int = attribute(1, "height of the result (mode 'size')", low=1)
     width: int = attribute(1, "width of the result (mode 'size')", low=1)

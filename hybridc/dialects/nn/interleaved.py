@@ -5,7 +5,7 @@ A projection of ``k`` kinds has shape (length, batch, heads * k * size): for eac
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -73,6 +73,9 @@ class SelfAttentionScores(Interleaved):
     """
 
     INPUTS = ("queries_keys_values",)
+    INPUT_DOCS: ClassVar = {
+        "queries_keys_values": "the projection (length, batch, heads * 3 * size)",
+    }
 
     heads: int = attribute(doc="the number of heads", low=1)
 
@@ -123,6 +126,10 @@ class SelfAttentionValues(Interleaved):
     """
 
     INPUTS = ("queries_keys_values", "attention")
+    INPUT_DOCS: ClassVar = {
+        "queries_keys_values": "the projection (length, batch, heads * 3 * size)",
+        "attention": "the weights (batch * heads, length of the queries, length of the keys)",
+    }
 
     heads: int = attribute(doc="the number of heads", low=1)
 
@@ -160,6 +167,10 @@ class CrossAttentionScores(Interleaved):
     """
 
     INPUTS = ("queries", "keys_values")
+    INPUT_DOCS: ClassVar = {
+        "queries": "the decoder's projection (length of the queries, batch, heads * size)",
+        "keys_values": "the encoder's projection (length of the keys, batch, heads * 2 * size)",
+    }
 
     heads: int = attribute(doc="the number of heads", low=1)
 
@@ -206,6 +217,10 @@ class CrossAttentionValues(Interleaved):
     """
 
     INPUTS = ("keys_values", "attention")
+    INPUT_DOCS: ClassVar = {
+        "keys_values": "the encoder's projection (length of the keys, batch, heads * 2 * size)",
+        "attention": "the weights (batch * heads, length of the queries, length of the keys)",
+    }
 
     heads: int = attribute(doc="the number of heads", low=1)
 

@@ -7,7 +7,7 @@ largest integer of its dtype. So 0 stands for 0, and an unsigned integer for no 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -23,9 +23,27 @@ _LEAST = {"int8": -128.0, "uint8": 0.0}
 _TINY = 1e-30  # a range of nothing but 0 divides nothing by 0
 
 
+# What the ends of ranges are, by the names that inputs have.
+RANGE_DOCS = {
+    "min_range": "the least number of the range, of shape (1,)",
+    "max_range": "the greatest number of the range, of shape (1,)",
+    "min_data": "the least number of the data's range, of shape (1,)",
+    "max_data": "the greatest number of the data's range, of shape (1,)",
+    "min_weight": "the least number of the weight's range, of shape (1,)",
+    "max_weight": "the greatest number of the weight's range, of shape (1,)",
+    "min_bias": "the least number of the bias' range, of shape (1,); unless no_bias",
+    "max_bias": "the greatest number of the bias' range, of shape (1,); unless no_bias",
+    "lhs_min": "the least number of the range of lhs, of shape (1,)",
+    "lhs_max": "the greatest number of the range of lhs, of shape (1,)",
+    "rhs_min": "the least number of the range of rhs, of shape (1,)",
+    "rhs_max": "the greatest number of the range of rhs, of shape (1,)",
+}
+
+
 class Quantized(Composite):
     """Base: inputs have dtypes of their own, and no gradient flows."""
 
+    INPUT_DOCS: ClassVar = RANGE_DOCS
     SAME_DTYPE = False
     gradient = no_gradient
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from inspect import Parameter, Signature
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -23,6 +23,9 @@ class GraphOperator(Opaque):
     """An operator of graphs and arrays of vertices, whose results depend on their number, ``num_args``."""
 
     INPUTS = ("data",)
+    INPUT_DOCS: ClassVar = {
+        "data": "the graph, a square csr matrix of the numbers of edges, then an array of vertices for each result",
+    }
     VARIADIC = True
     SAME_DTYPE = False
     SHAPES_ARE_KNOWN = True
@@ -80,6 +83,11 @@ class EdgeId(Opaque):
 
     NNVM = "_contrib_edge_id"
     INPUTS = ("data", "u", "v")
+    INPUT_DOCS: ClassVar = {
+        "data": "the graph, a csr matrix of the numbers of edges",
+        "u": "the vertices where edges begin, a vector",
+        "v": "the vertices where they end, as many",
+    }
     SAME_DTYPE = False
     gradient = no_gradient
 
@@ -313,6 +321,10 @@ class NonUniformNeighbors(NeighborSample):
     """
 
     NNVM = "_contrib_dgl_csr_neighbor_non_uniform_sample"
+    INPUT_DOCS: ClassVar = {
+        "data": "the graph, a square csr matrix of the numbers of edges; the chance of each vertex; then an array of "
+        "vertices for each result",
+    }
     STORAGE = ("default", "csr", "default", "default")
     FIRST = 2
 
@@ -334,6 +346,7 @@ class GraphCompact(GraphParts):
     """
 
     NNVM = "_contrib_dgl_graph_compact"
+    INPUT_DOCS: ClassVar = {"data": "the graphs, csr matrices, then for each the array of its vertices"}
     graph_sizes: Shape = attribute((), "the number of vertices of each graph")
 
     def check(self) -> None:

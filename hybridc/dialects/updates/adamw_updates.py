@@ -79,6 +79,7 @@ class AdamWUpdate(Update):
     NNVM = "_adamw_update"
     NNVM_PARAMETERS = ("lr", "beta1", "beta2", "epsilon", "wd", "eta", "clip_gradient")
     INPUTS = ("weight", "grad", "mean", "var", "rescale_grad")
+    INPUT_DOCS: ClassVar = {"rescale_grad": "factor of the gradient, a number or an array of one"}
     SAME_DTYPE = False
     STEP: ClassVar[type[Update]] = AdamWStep
     ORDER = ("lr", "eta", "beta1", "beta2", "epsilon", "wd", "clip_gradient")
@@ -262,7 +263,12 @@ def adamw_update(
     out: Any = None,
     name: str | None = None,  # noqa: ARG001 - symbols are named before
 ) -> Any:
-    """AdamW's step; nothing changes if ``rescale_grad`` is 0, infinite or NaN."""
+    """weight - eta * (lr * mean / (sqrt(var) + epsilon) + wd * weight), where mean and var are updated in place
+
+    ``mean = beta1 * mean + (1 - beta1) * g`` and ``var = beta2 * var + (1 - beta2) * g**2`` with
+    ``g = clip(rescale_grad * grad)``. Nothing changes if ``rescale_grad`` is 0, infinite or NaN: so a step is skipped
+    whose gradients overflowed.
+    """
     op = AdamWUpdate.bind_values((lr, eta, beta1, beta2, epsilon, wd, clip_gradient))
     return HOOKS.invoke(op, (weight, grad, mean, var, _rescale(rescale_grad, weight)), out)
 
@@ -284,7 +290,10 @@ def mp_adamw_update(
     out: Any = None,
     name: str | None = None,  # noqa: ARG001
 ) -> Any:
-    """AdamW's step, of a float32 copy; nothing changes if ``rescale_grad`` is 0, infinite or NaN."""
+    """``adamw_update`` of the float32 copy ``weight32``, in place; the result is the copy in the weight's dtype
+
+    Nothing changes if ``rescale_grad`` is 0, infinite or NaN.
+    """
     op = MPAdamWUpdate.bind_values((lr, eta, beta1, beta2, epsilon, wd, clip_gradient))
     return HOOKS.invoke(op, (weight, grad, mean, var, weight32, _rescale(rescale_grad, weight)), out)
 
@@ -303,7 +312,25 @@ def multi_adamw_update(
     size: int = 0,
     **kwargs: Any,
 ) -> Any:
-    """AdamW's step of several weights; nothing changes if ``rescale_grad`` is 0, infinite or NaN."""
+    """``adamw_update`` of several weights; nothing changes if ``rescale_grad`` is 0, infinite or NaN
+
+    The new weights are the result, and with ``out=weights`` written in place; means and variances are updated in place.
+
+    Parameters
+    ----------
+    weights, grads:
+        Lists of the weights and of their gradients, in the same order.
+    mean, var:
+        Lists of the running means of gradients, and of squared gradients.
+    rescale_grad:
+        Factor of the gradients, a number or an array of one.
+    lrs, wds, etas:
+        The learning rate, the weight decay and the factor of the whole step of each weight.
+    size:
+        The number of weights; 0 to count them.
+    **kwargs:
+        ``beta1=0.9``, ``beta2=0.999``, ``epsilon=1e-8`` and ``clip_gradient=-1``, as those of ``adamw_update``.
+    """
     op = MultiAdamWUpdate.bind(lrs=lrs, wds=wds, etas=etas, num_weights=size or len(weights), **kwargs)
     return HOOKS.invoke(op, [*interleaved(weights, grads, mean, var), _rescale(rescale_grad, weights[0])], out)
 
@@ -323,7 +350,27 @@ def multi_mp_adamw_update(
     size: int = 0,
     **kwargs: Any,
 ) -> Any:
-    """AdamW's step of several weights, of float32 copies; nothing changes if ``rescale_grad`` is 0, infinite or NaN."""
+    """``mp_adamw_update`` of several weights; nothing changes if ``rescale_grad`` is 0, infinite or NaN
+
+    The results are the copies ``weights32``, which are updated in place, in the weights' dtypes.
+
+    Parameters
+    ----------
+    weights, grads:
+        Lists of the weights and of their gradients, in the same order.
+    mean, var:
+        Lists of the running means of gradients, and of squared gradients, in float32.
+    weights32:
+        The list of the weights in float32, which are updated in place.
+    rescale_grad:
+        Factor of the gradients, a number or an array of one.
+    lrs, wds, etas:
+        The learning rate, the weight decay and the factor of the whole step of each weight.
+    size:
+        The number of weights; 0 to count them.
+    **kwargs:
+        As of ``multi_adamw_update``.
+    """
     op = MultiMPAdamWUpdate.bind(lrs=lrs, wds=wds, etas=etas, num_weights=size or len(weights), **kwargs)
     return HOOKS.invoke(
         op, [*interleaved(weights, grads, mean, var, weights32), _rescale(rescale_grad, weights[0])], out

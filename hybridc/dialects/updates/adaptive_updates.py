@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -72,6 +72,7 @@ class RMSPropUpdate(Update):
     """
 
     INPUTS = ("weight", "grad", "n")
+    INPUT_DOCS: ClassVar = {"n": "the running mean of squared gradients, a state that is updated"}
     ORDER = ("lr", "gamma1", "epsilon", "wd", "rescale_grad", "clip_gradient", "clip_weights")
 
     gamma1: float = _GAMMA1
@@ -109,6 +110,11 @@ class RMSPropAlexUpdate(Update):
     """
 
     INPUTS = ("weight", "grad", "n", "g", "delta")
+    INPUT_DOCS: ClassVar = {
+        "n": "the running mean of squared gradients, a state that is updated",
+        "g": "the running mean of gradients, a state that is updated",
+        "delta": "the last step, a state that is updated",
+    }
     ORDER = ("lr", "gamma1", "gamma2", "epsilon", "wd", "rescale_grad", "clip_gradient", "clip_weights")
 
     gamma1: float = _GAMMA1
@@ -146,6 +152,10 @@ class FtrlUpdate(Update):
     BY_ROWS = True
 
     INPUTS = ("weight", "grad", "z", "n")
+    INPUT_DOCS: ClassVar = {
+        "z": "what the weight follows from, a state that is updated",
+        "n": "the sum of squared gradients, a state that is updated",
+    }
     ORDER = ("lr", "lamda1", "beta", "wd", "rescale_grad", "clip_gradient")
 
     lamda1: float = attribute(0.01, "factor of the sum of magnitudes that is added to the loss")
@@ -181,6 +191,11 @@ class FTMLUpdate(Update):
     """
 
     INPUTS = ("weight", "grad", "d", "v", "z")
+    INPUT_DOCS: ClassVar = {
+        "d": "the divisor of the last step, a state that is updated",
+        "v": "the running mean of squared gradients, a state that is updated",
+        "z": "the running mean from which the weight follows, a state that is updated",
+    }
     ORDER = ("lr", "beta1", "beta2", "epsilon", "t", "wd", "rescale_grad", "clip_grad")
 
     beta1: float = attribute(0.6, "decay rate of z")
@@ -226,6 +241,7 @@ class SparseAdaGradUpdate(Update):
     BY_ROWS = True
     NNVM = "_sparse_adagrad_update"
     INPUTS = ("weight", "grad", "history")
+    INPUT_DOCS: ClassVar = {"history": "the sum of squared gradients, a state that is updated"}
     ORDER = ("lr", "epsilon", "wd", "rescale_grad", "clip_gradient")
 
     epsilon: float = attribute(1e-7, "added to the history")
@@ -258,6 +274,7 @@ class GroupAdaGradUpdate(Update):
     BY_ROWS = True
 
     INPUTS = ("weight", "grad", "history")
+    INPUT_DOCS: ClassVar = {"history": "(rows, 1): the sum of mean squared gradients, a state that is updated"}
     ORDER = ("lr", "rescale_grad", "clip_gradient", "epsilon")
 
     epsilon: float = attribute(1e-5, "added to the history")

@@ -137,6 +137,11 @@ class LambUpdatePhase2(Composite):
     """
 
     INPUTS = ("weight", "g", "r1", "r2")
+    INPUT_DOCS: ClassVar = {
+        "g": "the result of the first phase",
+        "r1": "the length of the weight, of shape (1,)",
+        "r2": "the length of g, of shape (1,)",
+    }
     MASTER: ClassVar[bool] = False
 
     lr: float = LR
@@ -321,7 +326,27 @@ def multi_lamb_update(
     num_tensors: int = 0,
     **kwargs: Any,
 ) -> Any:
-    """LAMB's step of several weights."""
+    """LAMB's step of several weights: ``lamb_update_phase1``, then ``lamb_update_phase2``
+
+    The new weights are the result, and with ``out=weights`` written in place; means and variances are updated in place.
+
+    Parameters
+    ----------
+    weights, grads:
+        Lists of the weights and of their gradients, in the same order.
+    mean, var:
+        Lists of the running means of gradients, and of squared gradients.
+    step_count:
+        For each weight, the number of this update, from 1 on.
+    lrs, wds:
+        The learning rate and the weight decay of each weight.
+    num_tensors:
+        The number of weights; 0 to count them.
+    **kwargs:
+        ``beta1=0.9``, ``beta2=0.999``, ``epsilon=1e-6``, ``rescale_grad=1``, ``lower_bound=-1``, ``upper_bound=-1``,
+        ``clip_gradient=-1`` and ``bias_correction=True``, as those of ``lamb_update_phase1`` and
+        ``lamb_update_phase2``.
+    """
     kwargs |= {"learning_rates": lrs, "wds": wds, "step_count": step_count}
     op = MultiLambUpdate.bind(num_tensors=num_tensors or len(weights), **kwargs)
     return HOOKS.invoke(op, interleaved(weights, grads, mean, var), out)
@@ -340,7 +365,27 @@ def multi_mp_lamb_update(
     num_tensors: int = 0,
     **kwargs: Any,
 ) -> Any:
-    """LAMB's step of several weights, of float32 copies."""
+    """LAMB's step of several weights, of float32 copies: ``multi_lamb_update`` of ``weights32``, in place
+
+    The results are the copies in the weights' dtypes.
+
+    Parameters
+    ----------
+    weights, grads:
+        Lists of the weights and of their gradients, in the same order.
+    mean, var:
+        Lists of the running means of gradients, and of squared gradients, in float32.
+    weights32:
+        The list of the weights in float32, which are updated in place.
+    step_count:
+        For each weight, the number of this update, from 1 on.
+    lrs, wds:
+        The learning rate and the weight decay of each weight.
+    num_tensors:
+        The number of weights; 0 to count them.
+    **kwargs:
+        As of ``multi_lamb_update``.
+    """
     kwargs |= {"learning_rates": lrs, "wds": wds, "step_count": step_count}
     op = MultiMPLambUpdate.bind(num_tensors=num_tensors or len(weights), **kwargs)
     return HOOKS.invoke(op, interleaved(weights, grads, mean, var, weights32), out)
@@ -360,6 +405,12 @@ class MultiLars(Composite):
     """
 
     INPUTS = ("lrs", "weights_sum_sq", "grads_sum_sq", "wds")
+    INPUT_DOCS: ClassVar = {
+        "lrs": "the learning rate of each weight",
+        "weights_sum_sq": "the sum of squares of each weight, see multi_sum_sq",
+        "grads_sum_sq": "the sum of squares of each gradient",
+        "wds": "the weight decay of each weight",
+    }
 
     eta: float = attribute(doc="factor of the rates")
     eps: float = attribute(doc="added to the denominator")
