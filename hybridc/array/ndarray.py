@@ -25,7 +25,34 @@ class NDArray(Fluent):
 
     Operators run at once; under ``autograd.record()`` they are also put on the tape. NumPy's functions take
     NDArrays and give NumPy arrays; Python's operators with an NDArray on either side give NDArrays. Basic
-    indexing and ``x.reshape(...)`` give views, every other operator a new array.
+    indexing and ``x.reshape(...)`` give views, every other operator a new array. Most operators are methods, too:
+    ``x.sum(axis=1)`` is ``mx.nd.sum(x, axis=1)``.
+
+    ``mx.nd.array`` makes one of a list, a number or a NumPy array.
+
+    Parameters
+    ----------
+    data:
+        The NumPy array whose memory the array has; ``mx.nd.from_numpy`` makes an NDArray of it, too.
+    writable:
+        Whether the values can be assigned.
+
+    Examples
+    --------
+    >>> x = mx.nd.array([[1, 2, 3], [4, 5, 6]])
+    >>> (2 * x - 1).tolist()
+    [[1.0, 3.0, 5.0], [7.0, 9.0, 11.0]]
+    >>> x.sum(axis=1).tolist(), x.T.shape, float(x[0, 1].asscalar())
+    ([6.0, 15.0], (3, 2), 2.0)
+    >>> x[0] = 0
+    >>> x.tolist()
+    [[0.0, 0.0, 0.0], [4.0, 5.0, 6.0]]
+    >>> x.attach_grad()
+    >>> with autograd.record():
+    ...     y = (x * x).sum()
+    >>> y.backward()
+    >>> x.grad.tolist()
+    [[0.0, 0.0, 0.0], [8.0, 10.0, 12.0]]
     """
 
     __slots__ = ("__weakref__", "_data", "_leaf", "_tape")
@@ -94,7 +121,27 @@ class NDArray(Fluent):
         return len(self._data)
 
     def reshape(self, *shape: Any, **kwargs: Any) -> Any:
-        """The same elements in another shape, sharing memory; see ``nd.reshape`` for 0, -1, -2, -3 and -4."""
+        """The same elements in another shape, sharing memory; see ``nd.reshape`` for 0, -1, -2, -3 and -4.
+
+        Parameters
+        ----------
+        *shape:
+            The sizes, as numbers or as one tuple: -1 is what is left, 0 what it was.
+        **kwargs:
+            ``shape``, a tuple instead; ``reverse``, whether special sizes are matched from the last axis.
+
+        Examples
+        --------
+        >>> x = mx.nd.arange(6)
+        >>> y = x.reshape((2, -1))
+        >>> y.shape
+        (2, 3)
+        >>> y[0, 0] = 9
+        >>> x.tolist()
+        [9.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+        >>> y.reshape(0, 1, -1).shape
+        (2, 1, 3)
+        """
         if STATE.trace is not None or (STATE.recording and self._entry is not None):
             return self._recorded_reshape(shape, kwargs)
         if len(shape) == 1 and not isinstance(shape[0], int):
@@ -122,7 +169,13 @@ class NDArray(Fluent):
     # --- values --------------------------------------------------------------------------------------------
 
     def asnumpy(self) -> npt.NDArray[Any]:
-        """A NumPy copy of the values."""
+        """A NumPy copy of the values.
+
+        Examples
+        --------
+        >>> mx.nd.ones(2).asnumpy()
+        array([1., 1.], dtype=float32)
+        """
         return self._numbers().copy()
 
     def _numbers(self) -> npt.NDArray[Any]:
@@ -132,7 +185,13 @@ class NDArray(Fluent):
         return self._data
 
     def asscalar(self) -> Any:
-        """The value of an array of one element."""
+        """The value of an array of one element, as a NumPy scalar; other arrays are a OneElementError.
+
+        Examples
+        --------
+        >>> float(mx.nd.array([2.5]).asscalar())
+        2.5
+        """
         if self._data.size != 1:
             raise OneElementError(
                 f"The current array is not a scalar: asscalar needs one element, its shape is {self.shape}"
@@ -142,7 +201,13 @@ class NDArray(Fluent):
     item = asscalar
 
     def tolist(self) -> list[Any]:
-        """The values as nested lists."""
+        """The values as nested lists.
+
+        Examples
+        --------
+        >>> mx.nd.array([[1], [2]]).tolist()
+        [[1.0], [2.0]]
+        """
         return self._numbers().tolist()
 
     def __bool__(self) -> bool:
@@ -201,7 +266,25 @@ class NDArray(Fluent):
     # --- copies --------------------------------------------------------------------------------------------
 
     def copyto(self, other: NDArray | Context) -> NDArray:
-        """Copy the values into another array, or to a device."""
+        """Copy the values into another array, or to a device.
+
+        Parameters
+        ----------
+        other:
+            An array of the same shape, on any device, whose dtype the values get; or a device, such as ``mx.gpu(0)``.
+
+        Returns
+        -------
+        The other array, or a new one on the device.
+
+        Examples
+        --------
+        >>> x, y = mx.nd.ones(2), mx.nd.zeros(2)
+        >>> x.copyto(y) is y
+        True
+        >>> y.tolist()
+        [1.0, 1.0]
+        """
         if isinstance(other, Context):
             return recorded_copy(self, _copied(self, check_device(other)))
         if other is self:
@@ -215,7 +298,19 @@ class NDArray(Fluent):
         return recorded_copy(self, other)
 
     def as_in_context(self, context: Context) -> NDArray:
-        """This array if it is on that device, else a copy there."""
+        """This array if it is on that device, else a copy there.
+
+        Parameters
+        ----------
+        context:
+            The device: ``mx.cpu()``, ``mx.gpu(0)``. An MXNetError is raised if it does not exist.
+
+        Examples
+        --------
+        >>> x = mx.nd.ones(2)
+        >>> x.as_in_context(mx.cpu()) is x
+        True
+        """
         return self if check_device(context) == self.context else self.copyto(context)
 
     as_in_ctx = as_in_context
@@ -231,7 +326,19 @@ class NDArray(Fluent):
         return HOOKS.np().as_numpy(self)
 
     def tostype(self, stype: str) -> NDArray:
-        """The array in another storage type, ``'csr'`` or ``'row_sparse'``; itself for ``'default'``."""
+        """The array in another storage type.
+
+        Parameters
+        ----------
+        stype:
+            ``'csr'``, of matrices, ``'row_sparse'``, or ``'default'``, dense: the array itself if it is.
+
+        Examples
+        --------
+        >>> x = mx.nd.array([[0, 0], [1, 2]]).tostype("row_sparse")
+        >>> x.indices.tolist(), x.data.tolist()
+        ([1], [[1.0, 2.0]])
+        """
         return self if stype == "default" else HOOKS.cast_storage(self, stype)
 
     # --- autograd ------------------------------------------------------------------------------------------
@@ -260,7 +367,22 @@ class NDArray(Fluent):
     def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
         """Allocate a gradient buffer, so that ``backward`` computes this array's gradient.
 
-        It has the storage type ``stype``, by default that of the array.
+        Parameters
+        ----------
+        grad_req:
+            ``'write'``: each ``backward`` overwrites the gradient; ``'add'``: it adds to it; ``'null'``: none.
+        stype:
+            The storage type of the gradient; None for that of the array.
+
+        Examples
+        --------
+        >>> x = mx.nd.array([1, 2])
+        >>> x.attach_grad()
+        >>> with autograd.record():
+        ...     y = x * x
+        >>> y.backward()
+        >>> x.grad.tolist()
+        [2.0, 4.0]
         """
         stype = self.stype if stype is None else stype
         if stype not in ("default", "csr", "row_sparse"):
@@ -281,11 +403,44 @@ class NDArray(Fluent):
         self._entry = None
 
     def detach(self) -> NDArray:
-        """The same values, unknown to autograd."""
+        """The same values, sharing memory, unknown to autograd: no gradient flows through the result.
+
+        Examples
+        --------
+        >>> x = mx.nd.array([3])
+        >>> x.attach_grad()
+        >>> with autograd.record():
+        ...     y = x * x.detach()
+        >>> y.backward()
+        >>> x.grad.tolist()
+        [3.0]
+        """
         return self._like(self._data)
 
     def backward(self, out_grad: NDArray | None = None, retain_graph: bool = False, train_mode: bool = True) -> None:
-        """Compute the gradients of this array with respect to the marked variables."""
+        """Compute the gradients of this array with respect to the marked variables.
+
+        They are those of ``sum(self * out_grad)``, and lie in the variables' ``grad``.
+
+        Parameters
+        ----------
+        out_grad:
+            The gradient of this array, of its shape; None for ones.
+        retain_graph:
+            Keep what was recorded, so that ``backward`` can be called again.
+        train_mode:
+            Whether the operators' gradients are those of training, as opposed to prediction.
+
+        Examples
+        --------
+        >>> x = mx.nd.array([1, 2])
+        >>> x.attach_grad()
+        >>> with autograd.record():
+        ...     y = x**3
+        >>> y.backward(mx.nd.array([1, 10]))
+        >>> x.grad.tolist()
+        [3.0, 120.0]
+        """
         HOOKS.autograd().backward([self], None if out_grad is None else [out_grad], retain_graph, train_mode)
 
     # --- indexing ------------------------------------------------------------------------------------------
@@ -310,13 +465,25 @@ class NDArray(Fluent):
     def slice_assign(  # pyright: ignore[reportIncompatibleMethodOverride]  (as in MXNet, of an array only)
         self, rhs: Any, begin: Any, end: Any, step: Any = ()
     ) -> Any:
-        """Write ``rhs`` into the slice ``[begin:end:step]`` of this array; returns the array."""
+        """Write ``rhs`` into the slice ``[begin:end:step]`` of this array; returns the array.
+
+        Examples
+        --------
+        >>> mx.nd.zeros(4).slice_assign(mx.nd.ones(2), begin=1, end=3).tolist()
+        [0.0, 1.0, 1.0, 0.0]
+        """
         return HOOKS.function("slice_assign")(self, rhs, begin, end, step, out=self)
 
     def slice_assign_scalar(  # pyright: ignore[reportIncompatibleMethodOverride]  (as in MXNet, of an array only)
         self, value: float, begin: Any, end: Any, step: Any = ()
     ) -> Any:
-        """Write a number into the slice ``[begin:end:step]`` of this array; returns the array."""
+        """Write the number ``value`` into the slice ``[begin:end:step]`` of this array; returns the array.
+
+        Examples
+        --------
+        >>> mx.nd.zeros(4).slice_assign_scalar(7, begin=1, end=3).tolist()
+        [0.0, 7.0, 7.0, 0.0]
+        """
         return HOOKS.function("slice_assign_scalar")(self, value, begin, end, step, out=self)
 
     def _inplace(self, name: str, ufunc: Any, other: Any) -> NDArray:

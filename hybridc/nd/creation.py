@@ -50,8 +50,32 @@ def _dimensions(shape: Any) -> tuple[int, ...]:
 def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
     """An array with the values of a list, a number, a NumPy array or an NDArray; always a copy.
 
-    Of a sparse array, or a matrix of SciPy, it is sparse. The dtype is float32 unless it is given, or the source is an
-    NDArray.
+    Of a sparse array, or a matrix of SciPy, it is sparse.
+
+    Parameters
+    ----------
+    source_array:
+        A number, a list, nested lists of one length each, a NumPy array or an NDArray.
+    ctx:
+        The device, such as ``mx.gpu(0)``; None for the current one, ``mx.cpu()`` unless a ``with`` block names another.
+    dtype:
+        The element type, as NumPy's or by its name. None is that of an NDArray, and float32 for all else, for NumPy
+        arrays of float64, too. Integers beyond its range wrap.
+
+    Raises
+    ------
+    ArgumentTypeError
+        The source is no array of numbers, as lists of several lengths are none.
+
+    Examples
+    --------
+    >>> x = mx.nd.array([[1, 2], [3, 4]])
+    >>> x.shape, x.dtype
+    ((2, 2), <class 'numpy.float32'>)
+    >>> (x + 1).tolist()
+    [[2.0, 3.0], [4.0, 5.0]]
+    >>> mx.nd.array(np.arange(3), dtype="int32").tolist()
+    [0, 1, 2]
     """
     check_device(ctx)
     if (isinstance(source_array, NDArray) and source_array.stype != "default") or is_scipy(source_array):
@@ -78,7 +102,24 @@ def _wrapped(source: Any, dtype: Any) -> npt.NDArray[Any]:
 
 
 def from_numpy(ndarray: npt.NDArray[Any], zero_copy: bool = True) -> NDArray:
-    """An array on the memory of a NumPy array, or on a copy of it."""
+    """An array on the memory of a NumPy array, or on a copy of it.
+
+    Parameters
+    ----------
+    ndarray:
+        The NumPy array. Its dtype stays.
+    zero_copy:
+        Whether both share memory: then what is written to one is seen in the other, and a ValueError is raised for
+        an array that is not C-contiguous.
+
+    Examples
+    --------
+    >>> a = np.zeros(2)
+    >>> x = mx.nd.from_numpy(a)
+    >>> a[0] = 5
+    >>> x.tolist()
+    [5.0, 0.0]
+    """
     if not zero_copy:
         return NDArray(ndarray.copy())
     if not ndarray.flags.c_contiguous:
@@ -110,9 +151,23 @@ class _Writable:
 
 
 def from_dlpack(dlpack: Any) -> NDArray:
-    """An array that shares the memory of another library's tensor: the tensor itself or its DLPack capsule.
+    """An array that shares the memory of another library's tensor.
 
     Memory that the other library declares read-only is copied.
+
+    Parameters
+    ----------
+    dlpack:
+        The tensor itself, if it has ``__dlpack__`` as those of NumPy, PyTorch, JAX and CuPy, or its DLPack capsule.
+        It lies on the CPU or on an NVIDIA GPU; others, and dtypes that NumPy has not, are an MXNetError.
+
+    Examples
+    --------
+    >>> a = np.arange(3.0)
+    >>> x = mx.nd.from_dlpack(a)
+    >>> x[0] = 7
+    >>> a
+    array([7., 1., 2.])
     """
     capsule = dlpack
     if type(dlpack).__name__ != "PyCapsule":
@@ -140,17 +195,46 @@ def from_dlpack(dlpack: Any) -> NDArray:
 
 
 def to_dlpack_for_read(data: NDArray) -> Any:
-    """A DLPack capsule that shares the array's memory."""
+    """A DLPack capsule that shares the array's memory, for a library that reads it.
+
+    Parameters
+    ----------
+    data:
+        The array, on the CPU or a GPU. bfloat16 and floats of 8 bits on the CPU are an MXNetError.
+    """
     return data.to_dlpack_for_read()
 
 
 def to_dlpack_for_write(data: NDArray) -> Any:
-    """A DLPack capsule that shares the array's memory."""
+    """A DLPack capsule that shares the array's memory, for a library that writes to it.
+
+    Parameters
+    ----------
+    data:
+        As of ``to_dlpack_for_read``.
+    """
     return data.to_dlpack_for_write()
 
 
 def empty(shape: ShapeLike, ctx: Context | None = None, dtype: Any = None, stype: str | None = None) -> NDArray:
-    """An array whose values are whatever was in its memory."""
+    """An array whose values are whatever was in its memory.
+
+    Parameters
+    ----------
+    shape:
+        The sizes, or one size.
+    ctx:
+        The device, such as ``mx.gpu(0)``; None for the current one, ``mx.cpu()`` unless a ``with`` block names another.
+    dtype:
+        The element type, as NumPy's or by its name; None for float32.
+    stype:
+        The storage type; None is ``'default'``. One of ``'csr'`` or ``'row_sparse'`` gives zeros.
+
+    Examples
+    --------
+    >>> mx.nd.empty((2, 3)).shape
+    (2, 3)
+    """
     if stype not in (None, "default"):
         return sparse.zeros(stype, shape, ctx, dtype)
     return placed(NDArray(np.empty(_dimensions(shape), _element_type(ctx, dtype))), ctx)
@@ -165,7 +249,33 @@ def zeros(
     name: str | None = None,
     **kwargs: Any,
 ) -> Any:
-    """0 everywhere."""
+    """0 everywhere.
+
+    Parameters
+    ----------
+    shape:
+        The sizes, or one size.
+    ctx:
+        The device, such as ``mx.gpu(0)``; None for the current one, ``mx.cpu()`` unless a ``with`` block names another.
+    dtype:
+        The element type, as NumPy's or by its name; None for float32.
+    stype:
+        The storage type: ``'default'`` (None, too), ``'csr'`` or ``'row_sparse'``.
+    out:
+        An array of that shape into which the values are written, and which is then the result.
+    name:
+        Accepted, as of symbols; arrays have no name.
+
+    Examples
+    --------
+    >>> print(mx.nd.zeros((2, 3)).asnumpy())
+    [[0. 0. 0.]
+     [0. 0. 0.]]
+    >>> mx.nd.zeros(2, dtype="int64").tolist()
+    [0, 0]
+    >>> mx.nd.zeros((1000, 10), stype="row_sparse").indices.tolist()
+    []
+    """
     require_hidden("zeros", kwargs)
     if stype not in (None, "default"):
         return _finish(sparse.zeros(stype, shape, ctx, dtype), out)
@@ -180,7 +290,26 @@ def ones(
     name: str | None = None,
     **kwargs: Any,
 ) -> Any:
-    """1 everywhere."""
+    """1 everywhere.
+
+    Parameters
+    ----------
+    shape:
+        The sizes, or one size.
+    ctx:
+        The device, such as ``mx.gpu(0)``; None for the current one, ``mx.cpu()`` unless a ``with`` block names another.
+    dtype:
+        The element type, as NumPy's or by its name; None for float32.
+    out:
+        An array of that shape into which the values are written, and which is then the result.
+    name:
+        Accepted, as of symbols; arrays have no name.
+
+    Examples
+    --------
+    >>> mx.nd.ones((2, 2)).tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
     require_hidden("ones", kwargs)
     return _finish(function("_ones")(_dimensions(shape), _element_type(ctx, dtype), name=name, ctx=ctx), out)
 
@@ -193,7 +322,28 @@ def full(
     out: NDArray | None = None,
     name: str | None = None,
 ) -> Any:
-    """One number everywhere."""
+    """One number everywhere.
+
+    Parameters
+    ----------
+    shape:
+        The sizes, or one size.
+    val:
+        The number.
+    ctx:
+        The device, such as ``mx.gpu(0)``; None for the current one, ``mx.cpu()`` unless a ``with`` block names another.
+    dtype:
+        The element type, as NumPy's or by its name; None for float32.
+    out:
+        An array of that shape into which the values are written, and which is then the result.
+    name:
+        Accepted, as of symbols; arrays have no name.
+
+    Examples
+    --------
+    >>> mx.nd.full((2, 2), 7).tolist()
+    [[7.0, 7.0], [7.0, 7.0]]
+    """
     if not isinstance(val, int | float | np.generic | NDArray):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ArgumentTypeError(f"full: val must be a number, got {val!r}")
     return _finish(function("_full")(_dimensions(shape), _element_type(ctx, dtype), val, name=name, ctx=ctx), out)
@@ -209,7 +359,34 @@ def arange(
     dtype: Any = np.float32,
     name: str | None = None,
 ) -> Any:
-    """start, start + step, … up to but without stop, each ``repeat`` times; with one number, it is stop."""
+    """start, start + step, … up to but without stop, each ``repeat`` times.
+
+    Parameters
+    ----------
+    start:
+        The first number; if ``stop`` is None, it is stop, and the first number is 0.
+    stop:
+        Where the numbers end; it is not among them.
+    step:
+        The distance of numbers, which may be negative.
+    repeat:
+        How often each number stands in the result.
+    infer_range:
+        Accepted for MXNet's API, without effect.
+    ctx:
+        The device, such as ``mx.gpu(0)``; None for the current one, ``mx.cpu()`` unless a ``with`` block names another.
+    dtype:
+        The element type, as NumPy's or by its name; None for float32.
+    name:
+        Accepted, as of symbols; arrays have no name.
+
+    Examples
+    --------
+    >>> mx.nd.arange(3).tolist()
+    [0.0, 1.0, 2.0]
+    >>> mx.nd.arange(2, 6, 2, repeat=2, dtype="int32").tolist()
+    [2, 2, 4, 4]
+    """
     return function("_arange")(start, stop, step, repeat, _element_type(ctx, dtype), name=name, ctx=ctx)
 
 
@@ -222,7 +399,32 @@ def linspace(
     dtype: Any = np.float32,
     name: str | None = None,
 ) -> Any:
-    """``num`` numbers at equal distances from start to stop."""
+    """``num`` numbers at equal distances from start to stop.
+
+    Parameters
+    ----------
+    start:
+        The first number.
+    stop:
+        The last one, if ``endpoint``; else the one that would follow it.
+    num:
+        How many numbers there are.
+    endpoint:
+        Whether ``stop`` is among them.
+    ctx:
+        The device, such as ``mx.gpu(0)``; None for the current one, ``mx.cpu()`` unless a ``with`` block names another.
+    dtype:
+        The element type, as NumPy's or by its name; None for float32.
+    name:
+        Accepted, as of symbols; arrays have no name.
+
+    Examples
+    --------
+    >>> mx.nd.linspace(0, 1, 5).tolist()
+    [0.0, 0.25, 0.5, 0.75, 1.0]
+    >>> mx.nd.linspace(0, 1, 4, endpoint=False).tolist()
+    [0.0, 0.25, 0.5, 0.75]
+    """
     return function("_linspace")(start, stop, num, endpoint, _element_type(ctx, dtype), name=name, ctx=ctx)
 
 
@@ -236,13 +438,53 @@ def eye(
     name: str | None = None,
     **kwargs: Any,
 ) -> Any:
-    """1 on the k-th diagonal of an N by M matrix, 0 elsewhere."""
+    """1 on the k-th diagonal of an N by M matrix, 0 elsewhere.
+
+    Parameters
+    ----------
+    N:
+        The number of rows.
+    M:
+        The number of columns; 0 for as many as rows.
+    k:
+        Which diagonal: 0 is the main one, positive ones lie above it, negative ones below.
+    ctx:
+        The device, such as ``mx.gpu(0)``; None for the current one, ``mx.cpu()`` unless a ``with`` block names another.
+    dtype:
+        The element type, as NumPy's or by its name; None for float32.
+    out:
+        An array of that shape into which the values are written, and which is then the result.
+    name:
+        Accepted, as of symbols; arrays have no name.
+
+    Examples
+    --------
+    >>> print(mx.nd.eye(2, 3, k=1).asnumpy())
+    [[0. 1. 0.]
+     [0. 0. 1.]]
+    """
     require_hidden("eye", kwargs)
     return _finish(function("_eye")(N, M, k, _element_type(ctx, dtype), name=name, ctx=ctx), out)
 
 
 def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = True) -> NDArray:
-    """The arrays one after the other along an axis."""
+    """The arrays one after the other along an axis.
+
+    Parameters
+    ----------
+    arrays:
+        A list of arrays of one dtype, whose shapes are equal but along the axis; an empty list is a CheckError.
+    axis:
+        The axis; negative ones count from the last.
+    always_copy:
+        Whether a single array is copied; if not, it is the result itself.
+
+    Examples
+    --------
+    >>> x = mx.nd.array([[1, 2]])
+    >>> mx.nd.concatenate([x, x + 2]).tolist()
+    [[1.0, 2.0], [3.0, 4.0]]
+    """
     if not arrays:
         raise CheckError("concatenate: there must be at least one array")
     if len(arrays) == 1 and not always_copy:
@@ -252,7 +494,23 @@ def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = Tr
 
 
 def moveaxis(tensor: Any, source: Any, destination: Any) -> Any:
-    """The array with axes moved to other positions; the rest keeps its order."""
+    """The array with axes moved to other positions; the rest keeps its order.
+
+    Parameters
+    ----------
+    tensor:
+        The array.
+    source:
+        The axis that is moved, or several; negative ones count from the last.
+    destination:
+        Where each of them is in the result, as many as ``source`` has. A ValueError of NumPy is raised if axes do not
+        fit.
+
+    Examples
+    --------
+    >>> mx.nd.moveaxis(mx.nd.zeros((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+    """
     rank = len(tensor.shape)
     np.moveaxis(np.empty((0,) * rank), source, destination)  # raises if the axes do not fit
     froms, tos = ((a,) if isinstance(a, int) else tuple(a) for a in (source, destination))
@@ -263,22 +521,96 @@ def moveaxis(tensor: Any, source: Any, destination: Any) -> Any:
 
 
 def power(base: Any, exp: Any, out: Any = None, name: str | None = None) -> Any:
-    """base ** exp; both broadcast, and either may be a number."""
+    """base ** exp; both broadcast, and either may be a number.
+
+    Parameters
+    ----------
+    base, exp:
+        An array or a number each, not both numbers.
+    out:
+        An array of the result's shape into which it is written.
+    name:
+        Accepted, as of symbols; arrays have no name.
+
+    Examples
+    --------
+    >>> mx.nd.power(mx.nd.array([1, 2, 3]), 2).tolist()
+    [1.0, 4.0, 9.0]
+    """
     return function("broadcast_power")(base, exp, out=out, name=name)
 
 
 def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
-    """Write the one-hot rows of ``indices`` into ``out`` of shape (number of indices, depth)."""
+    """Write the one-hot rows of ``indices`` into ``out`` of shape (number of indices, depth).
+
+    Parameters
+    ----------
+    indices:
+        The column of the 1 in each row, from 0 on. A row whose index is no column is 0.
+    out:
+        The array that is written, and returned.
+
+    Examples
+    --------
+    >>> mx.nd.onehot_encode(mx.nd.array([2, 0]), mx.nd.zeros((2, 3))).tolist()
+    [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
+    """
     return function("one_hot")(indices, out.shape[1], dtype=out.dtype, out=out)
 
 
 def split_v2(ary: Any, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False) -> Any:
-    """Pieces along an axis: so many equal ones, or cut before each of the given indices."""
+    """Pieces along an axis: so many equal ones, or cut before each of the given indices.
+
+    Parameters
+    ----------
+    ary:
+        The array.
+    indices_or_sections:
+        The number of pieces, which divides the size of the axis, or a tuple of the indices where pieces begin.
+    axis:
+        The axis.
+    squeeze_axis:
+        Drop the axis, along which each piece must have size 1.
+
+    Returns
+    -------
+    A list of arrays; the array itself if there is one piece.
+
+    Examples
+    --------
+    >>> x = mx.nd.array([0, 1, 2, 3])
+    >>> [y.tolist() for y in mx.nd.split_v2(x, 2)]
+    [[0.0, 1.0], [2.0, 3.0]]
+    >>> [y.tolist() for y in mx.nd.split_v2(x, (1, 3))]
+    [[0.0], [1.0, 2.0], [3.0]]
+    """
     return function("_split_v2")(ary, indices_or_sections, axis, squeeze_axis)
 
 
 def histogram(a: Any, bins: Any = 10, range: tuple[float, float] | None = None) -> Any:
-    """How many elements fall into each bin, and the edges of the bins."""
+    """How many elements fall into each bin, and the edges of the bins.
+
+    Each bin has its lower edge, and the last one its upper edge, too.
+
+    Parameters
+    ----------
+    a:
+        The numbers, of any shape.
+    bins:
+        The number of bins of equal width, or an array of their edges in ascending order.
+    range:
+        The lowest and the highest edge; required for a number of bins, else a ValueError is raised.
+
+    Returns
+    -------
+    Two arrays: the counts, of int64, and the edges, one more.
+
+    Examples
+    --------
+    >>> counts, edges = mx.nd.histogram(mx.nd.array([0, 1, 1, 3]), bins=3, range=(0, 3))
+    >>> counts.tolist(), edges.tolist()
+    ([1, 2, 1], [0.0, 1.0, 2.0, 3.0])
+    """
     if isinstance(bins, int):
         if range is None:
             raise ValueError("null range is not supported: give range=(low, high), or bins as an array of edges")

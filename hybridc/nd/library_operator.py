@@ -20,7 +20,8 @@ def CustomOp(*data: Any, op_type: str | None = None, **attributes: Any) -> Any:
         The inputs.
     op_type : str
         The operator's name in the library that ``mx.library.load`` loaded.
-    attributes : the operator's attributes, which its library gets as strings.
+    attributes :
+        The operator's attributes, which its library gets as strings.
     """
     if not op_type:
         raise MXNetError("CustomOp: op_type is missing; give the name of an operator of a loaded library")

@@ -34,8 +34,25 @@ def save(
 ) -> None:
     """Save one array, a list of arrays, or a dict of named arrays. The file appears whole or not at all.
 
-    A name that ends with ``.safetensors`` or ``.npz`` gets that format, which has dicts only; endings of other programs
-    are a FileFormatError; all others get MXNet's format. ``metadata`` are texts by name, in ``.safetensors`` alone.
+    Parameters
+    ----------
+    fname:
+        The file. A name that ends with ``.safetensors`` or ``.npz`` gets that format, which has dicts only; endings of
+        other programs, as ``.pt``, are a FileFormatError; all others get MXNet's format, which MXNet reads.
+    data:
+        The array, the list or the dict. Arrays may be sparse in MXNet's format. Lists in lists are a
+        NestedArraysError.
+    metadata:
+        Texts by name, in ``.safetensors`` alone; :func:`load_metadata` reads them.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = os.path.join(folder, "net.params")
+    ...     mx.nd.save(file, {"weight": mx.nd.ones((2, 3)), "bias": mx.nd.zeros(2)})
+    ...     {name: x.shape for name, x in mx.nd.load(file).items()}
+    {'weight': (2, 3), 'bias': (2,)}
     """
     names: list[str] = []
     if isinstance(data, NDArray):
@@ -64,22 +81,69 @@ def load(fname: str | os.PathLike[str]) -> Any:
     """The list or dict of arrays in a file of :func:`save`, of MXNet, NumPy or safetensors.
 
     The content says which format it is. Arrays of a ``.safetensors`` file have its memory: what nobody uses is not
-    read, and what is written to them stays out of the file. ``model.safetensors.index.json`` is read with the files
-    that it names.
+    read, and what is written to them stays out of the file.
+
+    Parameters
+    ----------
+    fname:
+        The file. ``model.safetensors.index.json`` is read with the files that it names. A file of another format, or
+        one that is cut off, is a FileFormatError.
+
+    Returns
+    -------
+    A dict of arrays by name, or a list if the file has no names; an empty list for an empty dict.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = os.path.join(folder, "arrays.npz")
+    ...     np.savez(file, x=np.arange(3, dtype="float32"))
+    ...     mx.nd.load(file)["x"].tolist()
+    [0.0, 1.0, 2.0]
     """
     with formats.opened(fname) as contents:
         return _arrays(contents)
 
 
 def load_frombuffer(buf: bytes | bytearray | memoryview) -> Any:
-    """As :func:`load`, from the bytes of a file."""
+    """As :func:`load`, from the bytes of a file.
+
+    Parameters
+    ----------
+    buf:
+        What a file holds, as bytes, a bytearray or a memoryview; anything else is a TypeError.
+
+    Examples
+    --------
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> np.savez(file, x=np.arange(3, dtype="float32"))
+    >>> mx.nd.load_frombuffer(file.getvalue())["x"].tolist()
+    [0.0, 1.0, 2.0]
+    """
     if not isinstance(buf, bytes | bytearray | memoryview):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"load_frombuffer: buf must be bytes, got {type(buf).__name__}")
     return _arrays(formats.scan(io.BytesIO(buf), "the buffer"))
 
 
 def load_metadata(fname: str | os.PathLike[str]) -> dict[str, str]:
-    """The texts by name that were saved beside the arrays of a ``.safetensors`` file; of other files none."""
+    """The texts by name that were saved beside the arrays of a ``.safetensors`` file; of other files none.
+
+    Parameters
+    ----------
+    fname:
+        The file; no array of it is read.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = os.path.join(folder, "net.safetensors")
+    ...     mx.nd.save(file, {"x": mx.nd.ones(2)}, metadata={"epoch": "3"})
+    ...     mx.nd.load_metadata(file)
+    {'epoch': '3'}
+    """
     with formats.opened(fname) as contents:
         return dict(contents.metadata)
 
