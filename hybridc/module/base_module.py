@@ -78,6 +78,11 @@ class BaseModule:
     each batch :meth:`forward`, :meth:`backward` and :meth:`update`. :meth:`fit` does all of it.
 
     A subclass defines the properties and the methods of the parts "symbol", "parameters" and "computing".
+
+    Parameters
+    ----------
+    logger:
+        What tells of epochs and metrics: a logger of :mod:`logging`, by default the root logger.
     """
 
     def __init__(self, logger: Any = logging) -> None:
@@ -110,7 +115,13 @@ class BaseModule:
     # --- loops over batches --------------------------------------------------------------------------------
 
     def forward_backward(self, data_batch: Any) -> None:
-        """Compute the outputs of a batch, and the gradients."""
+        """Compute the outputs of a batch, and the gradients.
+
+        Parameters
+        ----------
+        data_batch:
+            The batch, as :meth:`forward` takes it.
+        """
         self.forward(data_batch, is_train=True)
         self.backward()
 
@@ -125,9 +136,24 @@ class BaseModule:
         epoch: int = 0,
         sparse_row_id_fn: Any = None,
     ) -> list[tuple[str, float]]:
-        """The metric of the outputs on the batches of an iterator, or the first ``num_batch``: names and values.
+        """The metric of the outputs on the batches of an iterator: pairs of a name and a value.
 
-        Callbacks get a ``BatchEndParam``: one after each batch, the other at the end.
+        Parameters
+        ----------
+        eval_data:
+            An iterator of batches with labels, such as ``mx.io.NDArrayIter``.
+        eval_metric:
+            A metric, or its name, such as ``"acc"``; it is reset before.
+        num_batch:
+            How many batches are used; None for all.
+        batch_end_callback, score_end_callback:
+            A function of a ``BatchEndParam``, or a list of such, called after each batch, and at the end.
+        reset:
+            Reset the iterator before.
+        epoch:
+            The number that callbacks get.
+        sparse_row_id_fn:
+            As for :meth:`prepare`.
         """
         self._check_ready("score")
         if reset:
@@ -160,7 +186,19 @@ class BaseModule:
     def iter_predict(
         self, eval_data: Any, num_batch: int | None = None, reset: bool = True, sparse_row_id_fn: Any = None
     ) -> Iterator[tuple[list[NDArray], int, Any]]:
-        """For each batch its outputs, without those of samples that only fill it up, its number and itself."""
+        """For each batch its outputs, without those of samples that only fill it up, its number and itself.
+
+        Parameters
+        ----------
+        eval_data:
+            An iterator of batches, such as ``mx.io.NDArrayIter``.
+        num_batch:
+            How many batches are used; None for all.
+        reset:
+            Reset the iterator before.
+        sparse_row_id_fn:
+            As for :meth:`prepare`.
+        """
         self._check_ready("iter_predict")
         if reset:
             eval_data.reset()
@@ -180,10 +218,27 @@ class BaseModule:
         always_output_list: bool = False,
         sparse_row_id_fn: Any = None,
     ) -> Any:
-        """The outputs for all batches of an iterator (or the first ``num_batch``), or for one array.
+        """The outputs for all batches of an iterator, or for one array.
 
-        An NDArray, or a list of them if the module has several outputs or ``always_output_list``; without
-        ``merge_batches`` such a list for each batch.
+        Parameters
+        ----------
+        eval_data:
+            An iterator of batches, such as ``mx.io.NDArrayIter``, or the array of one batch's data.
+        num_batch:
+            How many batches are used; None for all.
+        merge_batches:
+            Join the outputs of batches along axis 0; if not, there is a list of outputs for each batch. If batches
+            have different numbers of outputs, as buckets may, joining is a CheckError.
+        reset:
+            Reset the iterator before.
+        always_output_list:
+            Whether a single output comes in a list, too.
+        sparse_row_id_fn:
+            As for :meth:`prepare`.
+
+        Returns
+        -------
+        An NDArray, or a list of them if the module has several outputs or ``always_output_list``.
         """
         self._check_ready("predict")
         if isinstance(eval_data, NDArray | np.ndarray):
@@ -234,14 +289,24 @@ class BaseModule:
 
         Parameters
         ----------
+        train_data:
+            An iterator of batches with labels, such as ``mx.io.NDArrayIter``; an epoch goes over all of them.
+        eval_metric:
+            A metric of the training, or its name, logged after each epoch.
         eval_data, validation_metric:
             What to score after each epoch, and the metric of it; by default ``eval_metric``, that of training.
         epoch_end_callback:
             Functions ``f(epoch, symbol, arg_params, aux_params)``.
         batch_end_callback, eval_end_callback, eval_batch_end_callback:
             Functions of a ``BatchEndParam``, after each batch of training, each scoring, and each batch of that.
-        optimizer, optimizer_params:
-            An optimizer, or its name and a dict (or pairs) of its arguments. ``rescale_grad`` is 1 / batch size.
+        kvstore, optimizer, optimizer_params:
+            As for :meth:`init_optimizer`.
+        begin_epoch, num_epoch:
+            The first epoch, for what goes on, and the one before which training ends; ``num_epoch`` is required.
+        force_rebind:
+            As for :meth:`bind`.
+        sparse_row_id_fn:
+            As for :meth:`prepare`.
         initializer, arg_params, aux_params, allow_missing, force_init:
             As for :meth:`init_params`.
         monitor:
@@ -378,8 +443,19 @@ class BaseModule:
     ) -> None:
         """Set the parameters to given values, or by an initializer.
 
-        With ``allow_missing`` the initializer sets those that ``arg_params`` and ``aux_params`` lack. Nothing happens
-        if they were set before, unless ``force_init``. ``allow_extra`` accepts values of names that do not exist.
+        Parameters
+        ----------
+        initializer:
+            What sets those that have no value, such as ``mx.init.Xavier()``; by default uniform in [-0.01, 0.01].
+        arg_params, aux_params:
+            Values of parameters, and of auxiliary states, such as running means: dicts of arrays by name. None lets
+            the initializer set them all. A ShapeError is raised for a value of another shape.
+        allow_missing:
+            Let the initializer set those that the dicts lack; else they are an MXNetError.
+        force_init:
+            Set them even if they were set before; else nothing happens then.
+        allow_extra:
+            Accept values of names that do not exist.
         """
         self._lacks("init_params")
 
@@ -391,7 +467,19 @@ class BaseModule:
         force_init: bool = True,
         allow_extra: bool = False,
     ) -> None:
-        """Set the parameters to given values; with ``allow_missing`` the others stay."""
+        """Set the parameters to given values.
+
+        Parameters
+        ----------
+        arg_params, aux_params:
+            Values of parameters, and of auxiliary states: dicts of arrays by name, as :meth:`get_params` gives them.
+        allow_missing:
+            Let those that the dicts lack stay; else they are an error.
+        force_init:
+            Set them even if they were set before; else nothing happens then.
+        allow_extra:
+            Accept values of names that do not exist.
+        """
         self.init_params(
             initializer=None,
             arg_params=arg_params,
@@ -402,28 +490,60 @@ class BaseModule:
         )
 
     def save_params(self, fname: str) -> None:
-        """Save the parameters and auxiliary states into a file."""
+        """Save the parameters and auxiliary states into a file.
+
+        Parameters
+        ----------
+        fname:
+            The file, whose name chooses the format as for ``mx.nd.save``.
+        """
         storage.save(fname, named_for_file(*self.get_params()))
 
     def load_params(self, fname: str) -> None:
-        """Set the parameters to those of a file of :meth:`save_params`, or of a checkpoint."""
+        """Set the parameters to those of a file of :meth:`save_params`, or of a checkpoint.
+
+        Parameters
+        ----------
+        fname:
+            The file. An AttributeValueError is raised for one of other names, as those of Gluon's blocks.
+        """
         self.set_params(*load_arrays(fname))
 
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
-        """The states of each device; this module has none."""
+        """The states of each device; this module has none.
+
+        Parameters
+        ----------
+        merge_multi_context:
+            Must be False, else a CheckError is raised: for each state there is a list of the arrays of each device.
+        """
         self._check_ready("get_states")
         if merge_multi_context:
             raise CheckError("get_states: merge_multi_context must be False")
         return []
 
     def set_states(self, states: Any = None, value: Any = None) -> None:
-        """Set the states; this module has none."""
+        """Set the states; this module has none.
+
+        Parameters
+        ----------
+        states:
+            For each state an array, or a list of those of each device, such as :meth:`get_states` gives.
+        value:
+            Instead, a number for all elements of all states.
+        """
         self._check_ready("set_states")
         if states or value:
             raise CheckError(f"set_states: this {type(self).__name__} has no states")
 
     def install_monitor(self, mon: Any) -> None:
-        """Let a monitor look at all executors."""
+        """Let a monitor look at all executors.
+
+        Parameters
+        ----------
+        mon:
+            A ``mx.mon.Monitor``.
+        """
         self._lacks("install_monitor")
 
     # --- computing -----------------------------------------------------------------------------------------
@@ -431,24 +551,55 @@ class BaseModule:
     def prepare(self, data_batch: Any, sparse_row_id_fn: Any = None) -> None:
         """Get ready for a batch, which is not yet computed.
 
-        ``sparse_row_id_fn`` gives the rows of row_sparse parameters that it needs, by their names; without it all are
-        got. Modules without a kvstore have them.
+        Parameters
+        ----------
+        data_batch:
+            The batch.
+        sparse_row_id_fn:
+            A function of the batch that gives the numbers of the rows of row_sparse parameters that it needs, a dict of
+            arrays by the parameters' names; None for all rows. Modules without a kvstore have them.
         """
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
-        """Compute the outputs of a batch; ``is_train`` is by default what the module was bound for."""
+        """Compute the outputs of a batch.
+
+        Parameters
+        ----------
+        data_batch:
+            An ``mx.io.DataBatch``, or a list of one for each device; it may have other shapes than those before.
+        is_train:
+            Whether operators compute as in training, as dropout does; None for what the module was bound for.
+        """
         self._lacks("forward")
 
     def backward(self, out_grads: Any = None) -> None:
-        """Compute the gradients; ``out_grads`` are those of outputs that are no losses."""
+        """Compute the gradients.
+
+        Parameters
+        ----------
+        out_grads:
+            The gradients of outputs that are no losses: an array, or a list of them; None if all are losses.
+        """
         self._lacks("backward")
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
-        """The outputs of the last batch; without ``merge_multi_context`` a list for each, by device."""
+        """The outputs of the last batch.
+
+        Parameters
+        ----------
+        merge_multi_context:
+            Whether those of several devices become one array each; else each is a list of arrays by device.
+        """
         self._lacks("get_outputs")
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
-        """The gradients of the data, as :meth:`get_outputs` gives outputs."""
+        """The gradients of the data; the module was bound with ``inputs_need_grad=True``.
+
+        Parameters
+        ----------
+        merge_multi_context:
+            As for :meth:`get_outputs`.
+        """
         self._lacks("get_input_grads")
 
     def update(self) -> None:
@@ -456,7 +607,17 @@ class BaseModule:
         self._lacks("update")
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Let a metric take in the outputs of the last batch, and its labels; ``pre_sliced`` ones are by device."""
+        """Let a metric take in the outputs of the last batch, and its labels.
+
+        Parameters
+        ----------
+        eval_metric:
+            The metric, an ``mx.metric.EvalMetric``.
+        labels:
+            The list of the batch's labels.
+        pre_sliced:
+            Whether ``labels`` is a list with a list of labels for each device.
+        """
         self._lacks("update_metric")
 
     def bind(
@@ -469,17 +630,45 @@ class BaseModule:
         shared_module: Any = None,
         grad_req: Any = "write",
     ) -> None:
-        """Make the executors for batches of these shapes: the descriptions that iterators have, or pairs.
+        """Make the executors for batches of these shapes.
 
-        ``inputs_need_grad`` asks for gradients of the data. A module that is bound stays as it is, unless
-        ``force_rebind``. ``shared_module`` is one whose parameters are used.
+        Parameters
+        ----------
+        data_shapes, label_shapes:
+            What an iterator has as ``provide_data`` and ``provide_label``, or pairs of a name and a shape; None for no
+            labels.
+        for_training:
+            Whether there will be gradients.
+        inputs_need_grad:
+            Whether there will be gradients of the data, too.
+        force_rebind:
+            Bind a module that is bound anew; else it stays as it is, and a warning is logged.
+        shared_module:
+            A module, bound and with parameters, whose parameters are used and shared.
+        grad_req:
+            What a backward does with gradients: ``"write"``, ``"add"`` (to what is there) or ``"null"``, or a list or
+            dict of these by argument.
         """
         self._lacks("bind")
 
     def init_optimizer(
         self, kvstore: Any = "local", optimizer: Any = "sgd", optimizer_params: Any = SGD, force_init: bool = False
     ) -> None:
-        """Set the optimizer, by which :meth:`update` works: one, or its name and arguments."""
+        """Set the optimizer, by which :meth:`update` works.
+
+        Parameters
+        ----------
+        kvstore:
+            How devices share gradients: a name as ``mx.kvstore.create`` takes it, a store, or None. By a name of a
+            store within this process, one device gets none.
+        optimizer:
+            An optimizer, or its name.
+        optimizer_params:
+            A dict, or pairs, of the arguments for a name. Without ``rescale_grad`` gradients are divided by the size
+            of the batch, of all workers together.
+        force_init:
+            Set it even if there is one; else it stays, and a warning is logged.
+        """
         self._lacks("init_optimizer")
 
 

@@ -33,6 +33,23 @@ class BucketingModule(AssignedModule):
         The key of the bucket that :meth:`bind` makes; the others, made when they are first met, share its parameters.
     context, work_load_list, fixed_param_names, state_names, group2ctxs, compression_params:
         As for :class:`Module`.
+
+    Examples
+    --------
+    >>> def sym_gen(length):
+    ...     words = mx.sym.Embedding(mx.sym.var("data"), input_dim=5, output_dim=3, name="words")
+    ...     return mx.sym.sum(words, axis=1), ["data"], None
+    >>> module = mx.mod.BucketingModule(sym_gen, default_bucket_key=4)
+    >>> module.bind([("data", (2, 4))], for_training=False)
+    >>> module.init_params()
+    >>> for length in (4, 2):
+    ...     data = mx.nd.ones((2, length))
+    ...     module.forward(
+    ...         mx.io.DataBatch([data], bucket_key=length, provide_data=[("data", data.shape)])
+    ...     )
+    ...     print(module.get_outputs()[0].shape)
+    (2, 3)
+    (2, 3)
     """
 
     def __init__(
@@ -208,7 +225,15 @@ class BucketingModule(AssignedModule):
             self._curr_module.borrow_optimizer(self._lender)
 
     def switch_bucket(self, bucket_key: Any, data_shapes: Any, label_shapes: Any = None) -> None:
-        """Make another bucket the present one, for batches of these shapes if it is new."""
+        """Make another bucket the present one.
+
+        Parameters
+        ----------
+        bucket_key:
+            The key of the bucket.
+        data_shapes, label_shapes:
+            As for :meth:`bind`; used if the bucket is new.
+        """
         self._check_bound("switch_bucket")
         module = self._buckets.get(bucket_key)
         if module is None:
@@ -295,6 +320,15 @@ class BucketingModule(AssignedModule):
         """Save ``prefix-0003.params``, a ``prefix-<key>-symbol.json`` for each bucket, and the keys, integers.
 
         They are in ``prefix.buckets``.
+
+        Parameters
+        ----------
+        prefix:
+            What names of the files begin with, with their folder.
+        epoch:
+            The number in the name of the parameters' file, with at least 4 digits.
+        remove_amp_cast:
+            Save the symbols without the casts of mixed precision.
         """
         if not self._buckets:
             raise CheckError("Empty BucketingModule cannot be saved; call bind before")
@@ -312,13 +346,30 @@ class BucketingModule(AssignedModule):
         default_bucket_key: Any = None,
         **kwargs: Any,
     ) -> BucketingModule:
-        """The module of what :meth:`save_checkpoint` saved; keywords are those of the constructor."""
+        """The module of what :meth:`save_checkpoint` saved.
+
+        Parameters
+        ----------
+        prefix, epoch:
+            What :meth:`save_checkpoint` was called with.
+        sym_gen, default_bucket_key:
+            As for the constructor; both are required.
+        **kwargs:
+            Those of the constructor.
+        """
         keys: Any = storage.load(f"{prefix}.buckets")
         symbols = {key: load(f"{prefix}-{key}-symbol.json") for key in map(int, keys[0].asnumpy())}
         return BucketingModule.load_dict(symbols, sym_gen, default_bucket_key, *load_params(prefix, epoch), **kwargs)
 
     def converted(self, convert: Callable[[Any, Any, Any], tuple[Any, Any, Any]]) -> BucketingModule:
-        """A module of what a function makes of the symbol of each bucket so far and of the parameters."""
+        """A module of what a function makes of the symbol of each bucket so far and of the parameters.
+
+        Parameters
+        ----------
+        convert:
+            A function of a symbol, the parameters and the auxiliary states (dicts of arrays by name) that gives the
+            three anew, as ``mx.contrib.amp`` converts them to half precision.
+        """
         arguments, states = self.get_params()
         if not self._buckets:
             raise CheckError("convert_bucketing_module: the module has no bucket yet; call bind before")
@@ -340,7 +391,19 @@ class BucketingModule(AssignedModule):
         aux_params: Any = None,
         **kwargs: Any,
     ) -> BucketingModule:
-        """A module of symbols by bucket and parameters by name; keywords are those of the constructor."""
+        """A module of symbols by bucket and parameters by name; all parameters are required.
+
+        Parameters
+        ----------
+        sym_dict:
+            The symbol of each bucket, a dict by key.
+        sym_gen, default_bucket_key:
+            As for the constructor.
+        arg_params, aux_params:
+            Dicts of arrays by name.
+        **kwargs:
+            Those of the constructor.
+        """
         given = {
             "sym_dict": sym_dict, "sym_gen": sym_gen, "default_bucket_key": default_bucket_key,
             "arg_params": arg_params, "aux_params": aux_params,

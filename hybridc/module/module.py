@@ -29,6 +29,8 @@ class Module(AssignedModule):
 
     Parameters
     ----------
+    symbol:
+        The symbol, whose outputs end in losses if it is trained, such as ``mx.sym.SoftmaxOutput``.
     data_names, label_names:
         The arguments that batches give.
     context, work_load_list:
@@ -42,6 +44,19 @@ class Module(AssignedModule):
         ``context``. The arrays are on them; a graph is one program, whose operators run on ``context``.
     compression_params:
         As for ``KVStore.set_gradient_compression``.
+
+    Examples
+    --------
+    >>> x = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], dtype="float32")
+    >>> labels = np.array([0, 0, 1, 1], dtype="float32")
+    >>> batches = mx.io.NDArrayIter(x, labels, batch_size=2)
+    >>> net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2), name="softmax")
+    >>> module = mx.mod.Module(net)
+    >>> module.fit(batches, num_epoch=20, optimizer="sgd", optimizer_params={"learning_rate": 1.0})
+    >>> module.score(batches, "acc")
+    [('accuracy', 1.0)]
+    >>> module.predict(batches).shape
+    (4, 2)
     """
 
     def __init__(
@@ -104,12 +119,20 @@ class Module(AssignedModule):
         compiled: bool | str | os.PathLike[str] | None = None,
         **kwargs: Any,
     ) -> Module:
-        """The module of a checkpoint; keywords are those of the constructor.
+        """The module of a checkpoint.
 
-        With ``load_optimizer_states`` the file ``prefix-0003.states`` is read when there is an optimizer. With
-        ``compiled`` what ``python -m hybridc compile --module`` compiled is not compiled again: True for the file
-        ``prefix-0003.compiled``, or the name of the file. It has machine code, which runs here: give only files that
-        you trust as you would trust a program.
+        Parameters
+        ----------
+        prefix, epoch:
+            What :meth:`save_checkpoint` was called with: ``prefix-symbol.json`` and ``prefix-0003.params`` are read.
+        load_optimizer_states:
+            Read ``prefix-0003.states`` when there is an optimizer.
+        compiled:
+            What ``python -m hybridc compile --module`` compiled is not compiled again: True for the file
+            ``prefix-0003.compiled``, or the name of the file. It has machine code, which runs here: give only files
+            that you trust as you would trust a program.
+        **kwargs:
+            Those of the constructor.
         """
         symbol, arguments, states = load_checkpoint(prefix, epoch)
         made = Module(symbol=symbol, **kwargs)
@@ -127,7 +150,34 @@ class Module(AssignedModule):
     def save_checkpoint(
         self, prefix: str, epoch: int, save_optimizer_states: bool = False, remove_amp_cast: bool = True
     ) -> None:
-        """Save ``prefix-symbol.json``, ``prefix-0003.params``, and if asked for ``prefix-0003.states``."""
+        """Save ``prefix-symbol.json``, ``prefix-0003.params``, and if asked for ``prefix-0003.states``.
+
+        Parameters
+        ----------
+        prefix:
+            What names of the files begin with, with their folder.
+        epoch:
+            The number in the names, with at least 4 digits.
+        save_optimizer_states:
+            Save the optimizer's states, too.
+        remove_amp_cast:
+            Save the symbol without the casts of mixed precision.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> module = mx.mod.Module(mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2), label_names=None)
+        >>> module.bind([("data", (1, 3))])
+        >>> module.init_params()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     module.save_checkpoint(os.path.join(folder, "net"), 3)
+        ...     print(sorted(os.listdir(folder)))
+        ...     again = mx.mod.Module.load(os.path.join(folder, "net"), 3, label_names=None)
+        ['net-0003.params', 'net-symbol.json']
+        >>> again.bind([("data", (1, 3))])
+        >>> again.predict(np.ones((1, 3))).shape
+        (1, 2)
+        """
         self._symbol.save(f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
         file = parameters_file(prefix, epoch)
         self.save_params(file)
@@ -138,7 +188,13 @@ class Module(AssignedModule):
             logging.getLogger().info('Saved optimizer state to "%s"', file)
 
     def save_optimizer_states(self, fname: str) -> None:
-        """Save the optimizer's states."""
+        """Save the optimizer's states, such as momenta.
+
+        Parameters
+        ----------
+        fname:
+            The file, which appears whole or not at all.
+        """
         self._check_ready("save_optimizer_states", optimizer=True)
         if self._update_on_kvstore:
             self._kvstore.save_optimizer_states(fname)
@@ -146,7 +202,13 @@ class Module(AssignedModule):
             write_whole(fname, self._updater.get_states())
 
     def load_optimizer_states(self, fname: str) -> None:
-        """Load what :meth:`save_optimizer_states` saved."""
+        """Load what :meth:`save_optimizer_states` saved.
+
+        Parameters
+        ----------
+        fname:
+            The file, of this library or of MXNet. An MXNetError is raised if it is damaged.
+        """
         self._check_ready("load_optimizer_states", optimizer=True)
         if self._update_on_kvstore:
             self._kvstore.load_optimizer_states(fname)
@@ -245,7 +307,10 @@ class Module(AssignedModule):
         return self._exec_group.get_states(merge_multi_context=merge_multi_context)
 
     def set_states(self, states: Any = None, value: Any = None) -> None:
-        """Set the states to arrays, such as :meth:`get_states` or ``get_outputs`` by device give, or to a number."""
+        """Set the states to arrays, such as :meth:`get_states` or ``get_outputs`` by device give, or to a number.
+
+        Exactly one of ``states`` and ``value`` is given.
+        """
         self._check_ready("set_states")
         self._exec_group.set_states(states, value)
 
@@ -315,7 +380,13 @@ class Module(AssignedModule):
         self._label_shapes = None
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
-        """Go on with batches of other shapes; :meth:`forward` does it by itself."""
+        """Go on with batches of other shapes; :meth:`forward` does it by itself.
+
+        Parameters
+        ----------
+        data_shapes, label_shapes:
+            As for :meth:`bind`.
+        """
         self._check_bound("reshape")
         found = parse_data_desc(self._data_names, self._label_names, data_shapes, label_shapes)
         self._exec_group.reshape(*found)
@@ -337,10 +408,7 @@ class Module(AssignedModule):
     def init_optimizer(
         self, kvstore: Any = "local", optimizer: Any = "sgd", optimizer_params: Any = SGD, force_init: bool = False
     ) -> None:
-        """Set the optimizer, by which :meth:`update` works: one, or its name and arguments.
-
-        Gradients are divided by the batch size, unless ``optimizer_params`` has ``rescale_grad``.
-        """
+        """Set the optimizer, by which :meth:`update` works; see :meth:`BaseModule.init_optimizer`."""
         self._check_ready("init_optimizer")
         if self.optimizer_initialized and not force_init:
             self.logger.warning("optimizer already initialized, ignoring...")
@@ -385,7 +453,13 @@ class Module(AssignedModule):
             self._preload_opt_states = None
 
     def borrow_optimizer(self, shared_module: Any) -> None:
-        """Use the optimizer of another module with the same parameters."""
+        """Use the optimizer of another module with the same parameters.
+
+        Parameters
+        ----------
+        shared_module:
+            The other module, which has an optimizer.
+        """
         if not shared_module.optimizer_initialized:
             raise CheckError("borrow_optimizer: the other module has no optimizer; call its init_optimizer before")
         self._optimizer = shared_module._optimizer

@@ -18,6 +18,13 @@ class PythonModule(BaseModule):
     """A module without parameters, as part of a ``SequentialModule``.
 
     A subclass defines ``_compute_output_shapes``, ``forward``, ``backward``, ``get_outputs`` and ``get_input_grads``.
+
+    Parameters
+    ----------
+    data_names, label_names:
+        The names of the data and of the labels, in the order in which batches give them; labels may be None.
+    output_names:
+        The names of the outputs.
     """
 
     def __init__(
@@ -104,7 +111,7 @@ class PythonModule(BaseModule):
         shared_module: Any = None,
         grad_req: Any = "write",
     ) -> None:
-        """Take note of the shapes; see :meth:`BaseModule.bind`."""
+        """Take note of the shapes; see :meth:`BaseModule.bind`. ``grad_req`` must be ``"write"``."""
         if self.binded and not force_rebind:
             self.logger.warning("Already bound, ignoring bind()")
             return
@@ -135,6 +142,13 @@ class PythonLossModule(PythonModule):
 
     ``grad_func(scores, labels)`` gives the gradient of the scores, as an NDArray or an array of NumPy; or a subclass
     defines ``_backward_impl``, which puts it into ``_scores_grad``.
+
+    Parameters
+    ----------
+    name:
+        The output is called ``<name>_output``.
+    data_names, label_names:
+        The name of the scores and that of the labels, one each.
     """
 
     def __init__(

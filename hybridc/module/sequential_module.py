@@ -18,6 +18,16 @@ class SequentialModule(BaseModule):
 
     ``take_labels`` gives a module the labels of the batch, ``auto_wiring`` lets its data have other names than the
     outputs of the module before.
+
+    Examples
+    --------
+    >>> first = mx.mod.Module(mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=4), label_names=None)
+    >>> second = mx.mod.Module(mx.sym.Activation(mx.sym.var("data"), act_type="relu"), label_names=None)
+    >>> chain = mx.mod.SequentialModule().add(first).add(second, auto_wiring=True)
+    >>> chain.bind([("data", (2, 3))])
+    >>> chain.init_params()
+    >>> chain.predict(np.ones((2, 3))).shape
+    (2, 4)
     """
 
     META_TAKE_LABELS = "take_labels"
@@ -31,7 +41,16 @@ class SequentialModule(BaseModule):
         self._meta_keys = {getattr(type(self), x) for x in dir(type(self)) if x.startswith("META_")}
 
     def add(self, module: Any, **kwargs: Any) -> SequentialModule:
-        """Add a module at the end; returns this one. It has to be bound and initialized again."""
+        """Add a module at the end; returns this one. It has to be bound and initialized again.
+
+        Parameters
+        ----------
+        module:
+            The module.
+        **kwargs:
+            ``take_labels=True`` gives it the labels of batches; ``auto_wiring=True`` lets its data have other names
+            than the outputs of the module before. Others are a CheckError.
+        """
         for key in kwargs:
             if key not in self._meta_keys:
                 raise CheckError(f'Unknown meta "{key}", a typo? There are {", ".join(sorted(self._meta_keys))}')
