@@ -26,27 +26,77 @@ class KVStoreBase:
     kv_registry: ClassVar[dict[str, type[Any]]] = {}
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
-        """Keep the value of the first worker under a key, and copy it into ``out`` (one array, or a list)."""
+        """Keep the value of the first worker under a key, and copy it into arrays.
+
+        Parameters
+        ----------
+        key:
+            An int or a string, or a list of them.
+        value:
+            The array, or a list of one for each key.
+        out:
+            The array that gets the value, or a list of such, one for each device; for several keys a list of these.
+        priority:
+            Accepted for MXNet's API, without effect.
+        """
         self._lacks("broadcast")
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
-        """Sum the arrays of a key, and copy the result into ``out``, or into ``value`` if that is None."""
+        """Sum the arrays of a key, and copy the result into others.
+
+        Parameters
+        ----------
+        key:
+            An int or a string, or a list of them.
+        value:
+            The array, or a list of such, one for each device; for several keys a list of these.
+        out:
+            The arrays that get the sum, as ``value``; None for ``value`` itself.
+        priority:
+            Accepted for MXNet's API, without effect.
+        """
         self._lacks("pushpull")
 
     def set_optimizer(self, optimizer: Any) -> None:
-        """Let the store update its values by an optimizer, from the gradients that are pushed."""
+        """Let the store update its values by an optimizer, from the gradients that are pushed.
+
+        Parameters
+        ----------
+        optimizer:
+            An ``mx.optimizer.Optimizer``.
+        """
         self._lacks("set_optimizer")
 
     def is_capable(self, capability: str) -> bool:
-        """Whether the store can do something; ``"optimizer"``: run the optimizer."""
+        """Whether the store can do something.
+
+        Parameters
+        ----------
+        capability:
+            ``"optimizer"``: run the optimizer; others are a ValueError.
+        """
         self._lacks("is_capable")
 
     def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
-        """Save the optimizer's states, and with ``dump_optimizer`` its settings."""
+        """Save the optimizer's states.
+
+        Parameters
+        ----------
+        fname:
+            The file, which appears whole or not at all.
+        dump_optimizer:
+            Save the optimizer's settings, too.
+        """
         self._lacks("save_optimizer_states")
 
     def load_optimizer_states(self, fname: str) -> None:
-        """Load what :meth:`save_optimizer_states` saved."""
+        """Load what :meth:`save_optimizer_states` saved.
+
+        Parameters
+        ----------
+        fname:
+            The file, of this library or of MXNet. An MXNetError is raised if it is damaged.
+        """
         self._lacks("load_optimizer_states")
 
     def _lacks(self, name: str) -> NoReturn:
@@ -69,7 +119,13 @@ class KVStoreBase:
 
     @staticmethod
     def register(klass: C) -> C:
-        """Make a class known to :func:`create` by its lower-case name; a decorator."""
+        """Make a class known to :func:`create` by its lower-case name; a decorator.
+
+        Parameters
+        ----------
+        klass:
+            The class, which is returned.
+        """
         return enter(KVStoreBase.kv_registry, "kvstore", klass)
 
 
@@ -141,9 +197,23 @@ def is_over_ranks(name: Any) -> bool:
 def create(name: str = "local") -> Any:
     """A new store, by its name.
 
-    ``"local"`` or ``"device"``, which are the same on CPUs: of the devices of this process. ``"dist_sync"`` and the
-    like, ``"horovod"``: of all ranks that ``python -m hybridc launch`` started; all of them make it. Otherwise the name
-    of a registered class.
+    Parameters
+    ----------
+    name:
+        ``"local"`` or ``"device"``, which are the same on CPUs: of the devices of this process. ``"dist_sync"`` and the
+        like, ``"horovod"``: of all ranks that ``python -m hybridc launch`` started; all of them make it. Otherwise the
+        name of a registered class, in any case. An AttributeValueError is raised for others, an UnsupportedError for
+        ``"dist_async"``.
+
+    Examples
+    --------
+    >>> store = mx.kv.create("local")
+    >>> store.init(3, mx.nd.ones(2))
+    >>> store.push(3, [mx.nd.array([1, 2]), mx.nd.array([10, 20])])
+    >>> out = mx.nd.zeros(2)
+    >>> store.pull(3, out=out)
+    >>> out.tolist()
+    [11.0, 22.0]
     """
     if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"kvstore.create: name must be a string, got {name!r}")

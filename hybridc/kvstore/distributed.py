@@ -91,8 +91,7 @@ class DistributedKVStore(KVStore):
     def set_gradient_compression(self, compression_params: Mapping[str, Any]) -> None:
         """Round what goes to other ranks; what rounding leaves out is added to the next sum.
 
-        ``{"type": "2bit", "threshold": 0.5}``: to -threshold, 0 and threshold; ``{"type": "fp16"}`` and
-        ``{"type": "bf16"}``: to 16 bits. Sums over the devices of a rank are not rounded.
+        Sums over the devices of a rank are not rounded.
         """
         self.rank_sums.compress(compression_params)
 

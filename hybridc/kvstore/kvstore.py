@@ -24,6 +24,24 @@ class KVStore(KVStoreBase):
     ``push`` sums the arrays of a key (one for each device) and puts the sum in the place of the value, or gives it to
     the optimizer that updates the value. ``pull`` copies the value into arrays. All methods take one key, or a list of
     keys with a list of values; ``priority`` has no meaning here.
+
+    Parameters
+    ----------
+    kind:
+        The name of the store, as :func:`create` takes it.
+
+    Examples
+    --------
+    An optimizer updates the value by the sum of the gradients of two devices:
+
+    >>> store = mx.kv.create("local")
+    >>> store.init("w", mx.nd.array([1, 1]))
+    >>> store.set_optimizer(mx.optimizer.SGD(learning_rate=0.5))
+    >>> store.push("w", [mx.nd.array([1, 0]), mx.nd.array([0, 1])])
+    >>> w = mx.nd.zeros(2)
+    >>> store.pull("w", out=w)
+    >>> w.tolist()
+    [0.5, 0.5]
     """
 
     def __init__(self, kind: str = "local") -> None:
@@ -57,7 +75,15 @@ class KVStore(KVStoreBase):
     # --- values --------------------------------------------------------------------------------------------
 
     def init(self, key: Any, value: Any) -> None:
-        """Keep copies of values under new keys."""
+        """Keep copies of values under new keys.
+
+        Parameters
+        ----------
+        key:
+            An int or a string, or a list of either. A key that has a value is an MXNetError.
+        value:
+            The array, or a list of one for each key.
+        """
         for each, arrays in self._pairs("init", key, value):
             if each in self._values:
                 raise MXNetError(
@@ -69,12 +95,31 @@ class KVStore(KVStoreBase):
             self._values[each] = arrays[0].detach().copy()
 
     def replace(self, key: Any, value: NDArray) -> None:
-        """Set the value of a key that has one; an optimizer keeps its states."""
+        """Set the value of a key that has one; an optimizer keeps its states.
+
+        Parameters
+        ----------
+        key:
+            The key.
+        value:
+            The array, which is copied.
+        """
         self._value("replace", key)
         self._values[key] = value.detach().copy()
 
     def push(self, key: Any, value: Any, priority: int = 0) -> None:
-        """Give a key the sum of arrays: it becomes the value, or the gradient of an update of the value."""
+        """Give a key the sum of arrays: it becomes the value, or the gradient of an update of the value.
+
+        Parameters
+        ----------
+        key:
+            A key that has a value, or a list of them; others are an MXNetError.
+        value:
+            An array, or a list of one for each device; for several keys a list of these. A ShapeError is raised if one
+            has another shape than the value.
+        priority:
+            Accepted for MXNet's API, without effect.
+        """
         groups = self._groups(key, value)
         stored = [self._value("push", each) for each in groups]
         totals = [self._sum(each, x, groups[each]) for each, x in zip(groups, stored, strict=True)]
@@ -99,9 +144,18 @@ class KVStore(KVStoreBase):
                 assign(total, x)
 
     def pull(self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True) -> None:
-        """Copy the value of a key into each array of ``out``, in their dtypes.
+        """Copy the value of a key into arrays, in their dtypes.
 
-        Sparse values are left out unless ``ignore_sparse=False``: see :meth:`row_sparse_pull`.
+        Parameters
+        ----------
+        key:
+            A key that has a value, or a list of them.
+        out:
+            The array that gets it, or a list of such; for several keys a list of these.
+        priority:
+            Accepted for MXNet's API, without effect.
+        ignore_sparse:
+            Leave sparse values out: see :meth:`row_sparse_pull`.
         """
         if out is None:
             raise CheckError("pull: out is missing; give the array, or the list of arrays, that the value goes into")
@@ -126,7 +180,25 @@ class KVStore(KVStoreBase):
     def row_sparse_pull(self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None) -> None:
         """Copy rows of the value of a key, which is row_sparse, into row_sparse arrays.
 
-        ``row_ids`` are the numbers of the rows, for all arrays of a key, or for each a list of them.
+        Parameters
+        ----------
+        key:
+            A key that has a row_sparse value, or a list of them.
+        out:
+            The row_sparse array that gets the rows, or a list of such; for several keys a list of these.
+        priority:
+            Accepted for MXNet's API, without effect.
+        row_ids:
+            The numbers of the rows: an array for all of ``out``, or a list with one for each.
+
+        Examples
+        --------
+        >>> store = mx.kv.create("local")
+        >>> store.init("w", mx.nd.array([[1, 1], [2, 2], [3, 3]]).tostype("row_sparse"))
+        >>> rows = mx.nd.zeros((3, 2), stype="row_sparse")
+        >>> store.row_sparse_pull("w", out=rows, row_ids=mx.nd.array([0, 2]))
+        >>> rows.indices.tolist(), rows.data.tolist()
+        ([0, 2], [[1.0, 1.0], [3.0, 3.0]])
         """
         if out is None or row_ids is None:
             raise CheckError("row_sparse_pull: out and row_ids are needed: arrays, and the numbers of their rows")
@@ -201,7 +273,7 @@ class KVStore(KVStoreBase):
         self._updater = updater
 
     def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
-        """Save the optimizer's states, and with ``dump_optimizer`` its settings."""
+        """Save the optimizer's states; there must be an optimizer, else a CheckError is raised."""
         write_whole(fname, self._states("save").get_states(dump_optimizer))
 
     def load_optimizer_states(self, fname: str) -> None:
@@ -218,8 +290,13 @@ class KVStore(KVStoreBase):
     def set_gradient_compression(self, compression_params: Mapping[str, Any]) -> None:
         """Round each pushed array; what is left is added to the next one.
 
-        ``{"type": "2bit", "threshold": 0.5}``: to -threshold, 0 and threshold; ``{"type": "fp16"}`` and
-        ``{"type": "bf16"}``: to 16 bits. As in MXNet only for a store ``"device"``, or of several ranks.
+        As in MXNet only for a store ``"device"``, or of several ranks; others are an UnsupportedError.
+
+        Parameters
+        ----------
+        compression_params:
+            ``{"type": "2bit", "threshold": 0.5}``: to -threshold, 0 and threshold; ``{"type": "fp16"}`` and
+            ``{"type": "bf16"}``: to 16 bits. ``{"type": "none"}`` ends it.
         """
         if "device" not in self._type:
             raise UnsupportedError(f"Gradient compression is not supported for this type of kvstore: {self._type!r}")

@@ -10,7 +10,13 @@ __all__ = ["KVStoreServer"]
 
 
 class KVStoreServer:
-    """A process that keeps the values of several workers in MXNet; :meth:`run` raises here."""
+    """A process that keeps the values of several workers in MXNet; :meth:`run` raises here.
+
+    Parameters
+    ----------
+    kvstore:
+        A store, which is kept as the attribute ``kvstore``.
+    """
 
     def __init__(self, kvstore: Any) -> None:
         self.kvstore = kvstore

@@ -234,7 +234,25 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
     """One or more results of a graph of operators on variables.
 
     Operators, methods and arithmetic make larger graphs; ``infer_shape`` says which shapes follow, ``bind`` and
-    ``simple_bind`` make an executor, ``eval`` runs once.
+    ``simple_bind`` make an executor, ``eval`` runs once. ``mx.sym.var`` makes a variable, from which others follow.
+
+    Parameters
+    ----------
+    entries:
+        The results: pairs of a node and the number of its result.
+    graphs:
+        Graphs compiled before, which are used again; None for none.
+
+    Examples
+    --------
+    >>> x = mx.sym.var("x")
+    >>> y = mx.sym.FullyConnected(x, num_hidden=2, name="fc") + 1
+    >>> y.list_arguments()
+    ['x', 'fc_weight', 'fc_bias']
+    >>> y.infer_shape(x=(4, 3))
+    ([(4, 3), (2, 3), (2,)], [(4, 2)], [])
+    >>> (2 * x + 1).eval(x=mx.nd.array([1, 2]))[0].tolist()
+    [3.0, 5.0]
     """
 
     __slots__ = ("_graphs", "entries")
@@ -258,7 +276,15 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
 
     @staticmethod
     def choose(condition: Any, x: Any, y: Any, out: Any) -> Any:
-        """``F.where``; a number is an array like the symbol beside it, whatever dtype the condition has."""
+        """``F.where``; a number is an array like the symbol beside it, whatever dtype the condition has.
+
+        Parameters
+        ----------
+        condition, x, y:
+            As for ``mx.sym.where``; one of x and y may be a number.
+        out:
+            Must be None: symbols are not written into.
+        """
         with COMPOSER.naming(None, "full_like", {}):
             if hasattr(x, "entries") and isinstance(y, int | float):
                 y = function("full_like")(x, y)
@@ -325,11 +351,23 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
         raise ValueError(f'Cannot find output that matches name "{key}"; there are {", ".join(self.list_outputs())}')
 
     def list_arguments(self) -> list[str]:
-        """Names of the inputs, without auxiliary states, in the order in which the graph needs them."""
+        """Names of the inputs, without auxiliary states, in the order in which the graph needs them.
+
+        Examples
+        --------
+        >>> mx.sym.BatchNorm(mx.sym.var("x"), name="bn").list_arguments()
+        ['x', 'bn_gamma', 'bn_beta']
+        """
         return [n.name for n in graph.arguments(self.entries)]
 
     def list_auxiliary_states(self) -> list[str]:
-        """Names of the inputs that operators update, such as running means."""
+        """Names of the inputs that operators update, such as running means.
+
+        Examples
+        --------
+        >>> mx.sym.BatchNorm(mx.sym.var("x"), name="bn").list_auxiliary_states()
+        ['bn_moving_mean', 'bn_moving_var']
+        """
         return [n.name for n in graph.auxiliary(self.entries)]
 
     def list_inputs(self) -> list[str]:
@@ -337,11 +375,26 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
         return [n.name for n in graph.variables(self.entries)]
 
     def list_outputs(self) -> list[str]:
-        """Names of the results: ``fc1_output``."""
+        """Names of the results.
+
+        Examples
+        --------
+        >>> mx.sym.FullyConnected(mx.sym.var("x"), num_hidden=2, name="fc1").list_outputs()
+        ['fc1_output']
+        """
         return [node.output_names()[i] for node, i in self.entries]
 
     def get_internals(self) -> ComposedSymbol:
-        """All values of the graph as one group: variables and the results of every operator."""
+        """All values of the graph as one group: variables and the results of every operator.
+
+        Examples
+        --------
+        >>> net = mx.sym.relu(mx.sym.FullyConnected(mx.sym.var("x"), num_hidden=2, name="fc"), name="act")
+        >>> net.get_internals().list_outputs()
+        ['x', 'fc_weight', 'fc_bias', 'fc_output', 'act_output']
+        >>> net.get_internals()["fc_output"]
+        <Symbol fc>
+        """
         nodes = [n for n in graph.topological(self.entries) if n.number is None]
         return ComposedSymbol([(n, i) for n in nodes for i in range(n.num_outputs())])
 
@@ -353,7 +406,23 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
     # --- composition ---------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, name: str | None = None, **kwargs: Any) -> ComposedSymbol:
-        """A copy of the graph in which variables, given by position or name, are replaced by other symbols."""
+        """A copy of the graph in which variables, given by position or name, are replaced by other symbols.
+
+        Parameters
+        ----------
+        *args:
+            Symbols of one result each, in the order of the arguments; or
+        **kwargs:
+            such symbols by the names of inputs. Both at once are a TypeError, unknown names an MXNetError.
+        name:
+            The name of the copy's last node; None for that of this one.
+
+        Examples
+        --------
+        >>> x, y = mx.sym.var("x"), mx.sym.var("y")
+        >>> (x + 1)(x=y * 2).eval(y=mx.nd.array([5]))[0].tolist()
+        [11.0]
+        """
         if args and kwargs:
             raise TypeError("compose only accept input Symbols either as positional or keyword arguments, not both")
         names = self.list_inputs()
@@ -399,11 +468,34 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
     # --- files ---------------------------------------------------------------------------------------------
 
     def tojson(self, remove_amp_cast: bool = True) -> str:
-        """The graph as a text in MXNet's JSON format."""
+        """The graph as a text in MXNet's JSON format.
+
+        Parameters
+        ----------
+        remove_amp_cast:
+            Leave the casts of mixed precision out.
+        """
         return json.to_json(self.entries, remove_amp_cast)
 
     def save(self, fname: Any, remove_amp_cast: bool = True) -> None:
-        """Write :meth:`tojson` to a file, which appears whole or not at all."""
+        """Write :meth:`tojson` to a file, which appears whole or not at all.
+
+        Parameters
+        ----------
+        fname:
+            The file, usually ``….json``.
+        remove_amp_cast:
+            Leave the casts of mixed precision out.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = os.path.join(folder, "net-symbol.json")
+        ...     mx.sym.exp(mx.sym.var("x")).save(file)
+        ...     mx.sym.load(file).list_arguments()
+        ['x']
+        """
         write_whole(fname, self.tojson(remove_amp_cast).encode())
 
     # --- shapes and dtypes ---------------------------------------------------------------------------------
@@ -411,8 +503,21 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
     def infer_shape(self, *args: Any, **kwargs: Any) -> Any:
         """Shapes of (arguments, outputs, auxiliary states) that follow from those given; 0 is an unknown size.
 
-        Shapes are given in the order of the arguments, or by name. Three times None, with a warning, if some remain
-        unknown.
+        Three times None, with a warning, if some remain unknown.
+
+        Parameters
+        ----------
+        *args:
+            Shapes in the order of the arguments, None for what is not known; or
+        **kwargs:
+            shapes by name.
+
+        Examples
+        --------
+        >>> net = mx.sym.FullyConnected(mx.sym.var("x"), num_hidden=2, name="fc")
+        >>> arguments, outputs, states = net.infer_shape(x=(4, 3))
+        >>> dict(zip(net.list_arguments(), arguments)), outputs, states
+        ({'x': (4, 3), 'fc_weight': (2, 3), 'fc_bias': (2,)}, [(4, 2)], [])
         """
         return listed_shapes(self.entries, args, kwargs, partial=False)
 
@@ -421,7 +526,13 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
         return listed_shapes(self.entries, args, kwargs, partial=True)
 
     def infer_type(self, *args: Any, **kwargs: Any) -> Any:
-        """Dtypes of (arguments, outputs, auxiliary states) that follow from those given."""
+        """Dtypes of (arguments, outputs, auxiliary states) that follow from those given as to :meth:`infer_shape`.
+
+        Examples
+        --------
+        >>> mx.sym.exp(mx.sym.var("x")).infer_type(x="float64")
+        ([<class 'numpy.float64'>], [<class 'numpy.float64'>], [])
+        """
         return listed_types(self.entries, args, kwargs, partial=False)
 
     def infer_type_partial(self, *args: Any, **kwargs: Any) -> Any:
@@ -481,7 +592,37 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
         group2ctx: Any = None,
         shared_exec: Any = None,
     ) -> Any:
-        """An executor on the given arrays: lists in the order of the arguments, or dicts by name."""
+        """An executor on the given arrays.
+
+        Parameters
+        ----------
+        ctx:
+            The device; None for the current one.
+        args:
+            The arguments: a list in their order, or a dict by name. A missing one is an MXNetError.
+        args_grad:
+            The arrays into which gradients are written, likewise; what is missing has none.
+        grad_req:
+            What a backward does with them: ``"write"``, ``"add"`` (to what is there) or ``"null"``; for all, or a list,
+            or a dict by name.
+        aux_states:
+            The auxiliary states, as ``args``.
+        group2ctx:
+            The devices of variables and outputs by their attribute ``"ctx_group"``; None for ``ctx``.
+        shared_exec:
+            Accepted for MXNet's API, without effect.
+
+        Examples
+        --------
+        >>> x = mx.nd.array([1, 2])
+        >>> grad = mx.nd.zeros(2)
+        >>> executor = mx.sym.square(mx.sym.var("x")).bind(args={"x": x}, args_grad={"x": grad})
+        >>> executor.forward(is_train=True)[0].tolist()
+        [1.0, 4.0]
+        >>> executor.backward(mx.nd.ones(2))
+        >>> grad.tolist()
+        [2.0, 4.0]
+        """
         return executor.bind(self, ctx, args, args_grad, grad_req, aux_states, group2ctx)
 
     def simple_bind(
@@ -496,19 +637,72 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
         shared_buffer: Any = None,
         **kwargs: Any,
     ) -> Any:
-        """An executor on new arrays (of zeros) whose shapes follow from those given by name."""
+        """An executor on new arrays, of zeros, whose shapes follow from those given.
+
+        Parameters
+        ----------
+        ctx:
+            The device; None for the current one.
+        grad_req:
+            What a backward does with gradients: ``"write"``, ``"add"`` (to what is there) or ``"null"``; for all, or a
+            list in the order of the arguments, or a dict by name.
+        type_dict:
+            Dtypes by name; those that do not follow are float32.
+        stype_dict:
+            Storage types by name, ``"csr"`` or ``"row_sparse"``; those of the variables by default.
+        group2ctx:
+            The devices of variables and outputs by their attribute ``"ctx_group"``; None for ``ctx``.
+        shared_arg_names:
+            Accepted for MXNet's API, without effect.
+        shared_exec:
+            An executor whose arrays are used where name, shape and dtype are the same.
+        shared_buffer:
+            A dict of arrays by name, used likewise, into which the arguments are put.
+        **kwargs:
+            Shapes by name, as many as :meth:`infer_shape` needs. An MXNetError says which remain unknown.
+
+        Examples
+        --------
+        >>> net = mx.sym.FullyConnected(mx.sym.var("x"), num_hidden=2, name="fc")
+        >>> executor = net.simple_bind(x=(1, 3))
+        >>> executor.arg_dict["fc_weight"].shape
+        (2, 3)
+        >>> executor.arg_dict["fc_weight"][:] = 1
+        >>> executor.forward(x=mx.nd.array([[1, 2, 3]]))[0].tolist()
+        [[6.0, 6.0]]
+        """
         return executor.simple_bind(
             self, ctx, grad_req, type_dict, stype_dict, shared_exec, shared_buffer, kwargs, group2ctx
         )
 
     def eval(self, ctx: Any = None, **kwargs: Any) -> Any:
-        """The results, as a list of NDArrays, for the arrays given by name."""
+        """The results, as a list of NDArrays, for the arrays given by name.
+
+        Parameters
+        ----------
+        ctx:
+            The device; None for the current one.
+        **kwargs:
+            An array for each argument and auxiliary state.
+
+        Examples
+        --------
+        >>> x, y = mx.sym.var("x"), mx.sym.var("y")
+        >>> (x * y).eval(x=mx.nd.array([2]), y=mx.nd.array([3]))[0].tolist()
+        [6.0]
+        """
         return self.bind(ctx, kwargs, aux_states=kwargs).forward()
 
     # --- what a symbol does not do -------------------------------------------------------------------------
 
     def gradient(self, wrt: Any) -> NoReturn:
-        """Raises: MXNet never had it either."""
+        """Raises: MXNet never had it either.
+
+        Parameters
+        ----------
+        wrt:
+            Would be the names of arguments.
+        """
         raise UnsupportedError(
             "Symbol.gradient is not offered (MXNet's raises, too); bind the symbol and call backward of the executor, "
             "or use autograd on a SymbolBlock"
@@ -526,16 +720,38 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
         skip_infer: bool = False,
         **kwargs: Any,
     ) -> ComposedSymbol:
-        """A new symbol, in which a backend has its parts of the graph; further keywords are its options.
+        """A new symbol, in which a backend has its parts of the graph.
 
-        ``args`` and ``aux`` (NDArrays by name), ``shape_dict`` and ``type_dict`` let it know shapes and dtypes.
+        Parameters
+        ----------
+        backend:
+            The name under which a backend was registered: a partitioner or a step.
+        args, aux:
+            Arguments and auxiliary states: dicts of NDArrays by name, from which the backend knows shapes, dtypes and
+            values. It may add arrays to them.
+        ctx:
+            Accepted for MXNet's API, without effect.
+        shape_dict, type_dict:
+            Shapes and dtypes of inputs by name, where there are no arrays.
+        stype_dict:
+            Accepted for MXNet's API, without effect.
+        skip_infer:
+            Infer no shapes and dtypes: the backend sees those of no value.
+        **kwargs:
+            Options of the backend.
         """
         from hybridc.symbol.optimize import optimize_for
 
         return optimize_for(self, backend, args, aux, shape_dict, type_dict, skip_infer, kwargs)
 
     def get_backend_symbol(self, backend: str) -> NoReturn:
-        """Raises: it is deprecated."""
+        """Raises: it is deprecated.
+
+        Parameters
+        ----------
+        backend:
+            What :meth:`optimize_for` takes, too.
+        """
         raise UnsupportedError(f"Symbol.get_backend_symbol is deprecated; use sym.optimize_for({backend!r})")
 
     def _no_value(self, what: str) -> NoReturn:
@@ -557,7 +773,22 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
 
 
 def load(fname: str | os.PathLike[str]) -> ComposedSymbol:
-    """The symbol in a file that :meth:`Symbol.save` or MXNet wrote."""
+    """The symbol in a file that :meth:`Symbol.save` or MXNet wrote.
+
+    Parameters
+    ----------
+    fname:
+        The file. An MXNetError is raised if it cannot be read, or is no symbol.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = os.path.join(folder, "net-symbol.json")
+    ...     mx.sym.exp(mx.sym.var("x"), name="y").save(file)
+    ...     mx.sym.load(file)
+    <Symbol y>
+    """
     try:
         content = Path(fname).read_text(encoding="utf-8")
     except OSError as error:
@@ -568,7 +799,19 @@ def load(fname: str | os.PathLike[str]) -> ComposedSymbol:
 
 
 def load_json(json_str: str) -> ComposedSymbol:
-    """The symbol that a text in nnvm's JSON describes."""
+    """The symbol that a text in nnvm's JSON describes.
+
+    Parameters
+    ----------
+    json_str:
+        The text, as :meth:`Symbol.tojson` and MXNet write it.
+
+    Examples
+    --------
+    >>> text = mx.sym.exp(mx.sym.var("x"), name="y").tojson()
+    >>> mx.sym.load_json(text)
+    <Symbol y>
+    """
     if not isinstance(json_str, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"load_json: the JSON must be a string, got {type(json_str).__name__}")
     return ComposedSymbol(json.from_json(json_str))

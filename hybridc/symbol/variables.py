@@ -30,9 +30,32 @@ def var(
 ) -> ComposedSymbol:
     """A variable: an input of a graph, for which an array is given when the graph is bound.
 
-    What is known of it is kept as attributes: ``shape`` and ``dtype`` serve inference, ``init`` the initializer of a
-    module, ``lr_mult`` and ``wd_mult`` the optimizer. Further attributes are strings whose names begin and end with
-    two underscores.
+    What is known of it is kept as attributes of its node.
+
+    Parameters
+    ----------
+    name:
+        The name, under which the array is given.
+    attr:
+        Attributes, a dict of strings; names begin and end with two underscores.
+    shape, dtype:
+        What inference starts from, if the caller of ``bind`` does not say it; a size of 0 is unknown.
+    lr_mult, wd_mult:
+        Factors of the learning rate and the weight decay, for the optimizer of a module.
+    init:
+        An initializer, or its ``dumps()``, for a module.
+    stype:
+        The storage type, ``'default'``, ``'csr'`` or ``'row_sparse'``; None for the first.
+    **kwargs:
+        Further attributes, as of ``attr``; other names are a ValueError.
+
+    Examples
+    --------
+    >>> x = mx.sym.var("x", shape=(2, 3))
+    >>> mx.sym.transpose(x).infer_shape()[1]
+    [(3, 2)]
+    >>> x.attr("__shape__")
+    '(2, 3)'
     """
     if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"Expect a string for variable `name`, got {name!r}")
@@ -91,7 +114,22 @@ Variable = var
 
 
 def Group(symbols: Sequence[Any], create_fn: Any = None) -> ComposedSymbol:  # noqa: ARG001 - of MXNet's signature
-    """The results of several symbols as one symbol; ``create_fn``, a class in MXNet, changes nothing."""
+    """The results of several symbols as one symbol.
+
+    Parameters
+    ----------
+    symbols:
+        The symbols; what is no list of them is a TypeError.
+    create_fn:
+        Accepted for MXNet's API, without effect.
+
+    Examples
+    --------
+    >>> x = mx.sym.var("x")
+    >>> both = mx.sym.Group([mx.sym.exp(x, name="a"), mx.sym.log(x, name="b")])
+    >>> both.list_outputs()
+    ['a_output', 'b_output']
+    """
     found = list(symbols)
     if not found or any(not isinstance(s, ComposedSymbol) for s in found):
         raise TypeError(f"Expected a list of symbols as input, got {symbols!r}")

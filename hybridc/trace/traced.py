@@ -49,7 +49,13 @@ class Symbol(Fluent):
         return id(self) >> 4
 
     def as_in_context(self, context: Any) -> Self:
-        """This symbol: a graph runs on one device, which is chosen when it is called or bound."""
+        """This symbol: a graph runs on one device, which is chosen when it is called or bound.
+
+        Parameters
+        ----------
+        context:
+            The device, which is ignored.
+        """
         return self
 
     as_in_ctx = as_in_context
