@@ -9,6 +9,7 @@ import contextlib
 import doctest
 import importlib
 import inspect
+import io
 import re
 import sys
 from collections.abc import Iterator
@@ -380,45 +381,81 @@ def operator_entry(name: str, cls: Any) -> Entry:
 
 
 def example(name: str, cls: Any) -> str:
-    """A call of an operator on small arrays, and what it gives; nothing where none is small."""
-    for sample in cls.samples():
-        if cls.DRAWS or sample.attrs.get("p"):
-            return ""
-        lines = ["import hybridc as mx", "import numpy as np", ""]
-        names: list[str] = []
-        scope: dict[str, Any] = {}
-        for i, given in enumerate(sample.inputs):
-            value = _values(given, sample, i)
-            if value.size > 24:
-                break
-            names.append("xyzuvw"[i] if i < 6 else f"x{i}")
-            scope[names[-1]] = mx.nd.array(value, dtype=value.dtype)
-            numbers = np.round(value.astype("float64"), 4) if value.dtype.kind == "f" else value
-            lines.append(f"{names[-1]} = mx.nd.array({numbers.tolist()}, dtype={value.dtype.name!r})")
-        if len(names) < len(sample.inputs):
+    """A call of an operator on small arrays, and what it prints; nothing where none is small, or where it draws."""
+    for sample in () if cls.DRAWS else cls.samples():
+        attrs = {key: value for key, value in sample.attrs.items() if key != "train"}
+        arrays = [_values(_small(cls, given), sample, i) for i, given in enumerate(sample.inputs)]
+        if sample.attrs.get("train") or sample.attrs.get("p") or any(not 0 < x.size <= 36 for x in arrays):
             continue
-        attributes = [f"{key}={_written(value)}" for key, value in sample.attrs.items()]
-        call = f"mx.nd.{name}({', '.join([*names, *attributes])})"
-        try:
-            result = eval(call, {"mx": mx, "np": np, **scope})
-            results = result if isinstance(result, list) else [result]
-            text = "\n".join(np.array2string(y.asnumpy(), precision=4, suppress_small=True) for y in results)
-        except Exception:
-            continue
-        if len(text) < 600 and len(call) < 100:
-            shown_call = f"print({call})" if not isinstance(result, list) else f"for y in {call}:\n    print(y)"
-            return "\n".join(["```py", *lines, shown_call, "```", "", "```text", text, "```"])
+        names = _names(cls, attrs, len(arrays))
+        lines = ["import hybridc as mx", ""]
+        for n, x in zip(names, arrays, strict=True):
+            numbers = np.round(x.astype("float64"), 4) if x.dtype.kind == "f" else x
+            text = re.sub(r"\b(nan|inf)\b", r"np.\1", str(numbers.tolist()))
+            lines.append(f"{n} = mx.nd.array({text}, dtype={x.dtype.name!r})")
+        by_name = names[len(names) - cls.KEYWORD_INPUTS :]  # these follow the attributes
+        call = _call(name, [*names[: len(names) - cls.KEYWORD_INPUTS], *(f"{n}={n}" for n in by_name)], attrs)
+        lines[1:1] = ["import numpy as np"] if "np." in "".join([*lines, call]) else []
+        several = f"for result in {call}:\n    print(result)"
+        code = "\n".join([*lines, several if _gives_list(lines, call) else f"print({call})"])
+        text = _printed(code)
+        if 0 < len(text) < 1000 and len(call) < 500:
+            return f"```py\n{code}\n```\n\n```text\n{text}\n```"
     return ""
+
+
+def _gives_list(lines: list[str], call: str) -> bool:
+    """Whether a call after these lines gives several results."""
+    scope: dict[str, Any] = {}
+    with contextlib.suppress(Exception):
+        exec("\n".join([*lines, f"found = {call}"]), scope)
+    return isinstance(scope.get("found"), list)
+
+
+def _printed(code: str) -> str:
+    """What an example prints; nothing if it fails."""
+    written = io.StringIO()
+    with np.printoptions(precision=4, suppress=True), contextlib.redirect_stdout(written):
+        try:
+            exec(code, {})
+        except Exception:
+            return ""
+    return written.getvalue().strip("\n")
+
+
+def _names(cls: Any, attrs: dict[str, Any], count: int) -> list[str]:
+    """The names of the inputs of an example: the operator's own if there are several."""
+    own = cls.bind(**attrs).input_names()
+    if count == 1 or cls.VARIADIC or len(own) != count:
+        return ["xyzuvw"[i] if i < 6 else f"x{i}" for i in range(count)]
+    return list(own)
+
+
+def _call(name: str, inputs: list[str], attrs: dict[str, Any]) -> str:
+    """The call of an example, on lines of its own where it is long."""
+    attributes = [f"{key}={_written(value)}" for key, value in attrs.items()]
+    call = f"mx.nd.{name}({', '.join([*inputs, *attributes])})"
+    if len(call) < 90:
+        return call
+    return f"mx.nd.{name}(\n" + "".join(f"    {part},\n" for part in (", ".join(inputs), *attributes)) + ")"
+
+
+def _small(cls: Any, given: Any) -> Any:
+    """The input of a sample; updates of optimizers take weights of any shape, of which two by two show enough."""
+    is_update = cls.__module__.startswith("hybridc.dialects.updates.")
+    return (2, min(given[1], 2)) if is_update and isinstance(given, tuple) and len(given) == 2 else given
 
 
 def _values(given: Any, sample: Any, number: int) -> np.ndarray:
     """The input of an example: that of the sample, or numbers that are easily read."""
     if not isinstance(given, tuple):
-        return np.asarray(given)
+        value = np.asarray(given)
+        return value.astype(sample.dtypes[0]) if value.dtype.kind == "f" else value
     size = int(np.prod(given, dtype=int))
     steps = np.arange(1 + number, 1 + number + size).reshape(given) / 2
     low, high = sample.low, sample.high
-    return (low + (steps * 2 % 7) / 7 * (high - low)).round(2).astype("float32") if size else np.zeros(given, "float32")
+    numbers = (low + (steps * 2 % 7) / 7 * (high - low)).round(2) if size else np.zeros(given)
+    return numbers.astype(sample.dtypes[0])
 
 
 def _written(value: Any) -> str:
@@ -633,7 +670,11 @@ def _body(each: Entry, level: int) -> list[str]:
 def pages() -> dict[str, str]:
     """All pages by their files, and the page that lists them."""
     found: dict[str, str] = {}
-    index = ["# Reference", "", "Signatures and descriptions are those of the library; examples ran as they stand.", ""]
+    index = ["# Reference", "", "Signatures and descriptions are those of the library; examples ran as they stand."]
+    index += [
+        "Those of operators print four digits, as after `numpy.set_printoptions(precision=4, suppress=True)`.",
+        "",
+    ]
     for heading, listed in sections().items():
         index += [f"## {heading}", "", "| page | names of | how many |", "|---|---|---|"]
         for page in listed:

@@ -163,8 +163,27 @@ def Custom(
         Accepted as all operators do; arrays have no names, a symbol's is that of its node.
     out:
         An array, or a list of them, into which the results are written; None makes new ones.
-    kwargs:
+    **kwargs:
         Inputs by name, and the parameters of the Prop, which gets them as strings.
+
+    Examples
+    --------
+    >>> class Square(mx.operator.CustomOp):
+    ...     def forward(self, is_train, req, in_data, out_data, aux):
+    ...         self.assign(out_data[0], req[0], in_data[0] ** 2)
+    ...     def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+    ...         self.assign(in_grad[0], req[0], 2 * in_data[0] * out_grad[0])
+    >>> @mx.operator.register("example_square")
+    ... class SquareProp(mx.operator.CustomOpProp):
+    ...     def create_operator(self, ctx, shapes, dtypes):
+    ...         return Square()
+    >>> x = mx.nd.array([1, 2, 3])
+    >>> x.attach_grad()
+    >>> with autograd.record():
+    ...     y = mx.nd.Custom(x, op_type="example_square")
+    >>> y.backward()
+    >>> y.tolist(), x.grad.tolist()
+    ([1.0, 4.0, 9.0], [2.0, 4.0, 6.0])
     """
     arrays: dict[str, Any] = {k: v for k, v in kwargs.items() if isinstance(v, Fluent | np.ndarray)}
     params = {k: _text(v) for k, v in kwargs.items() if k not in arrays}

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import hybridc as mx
+from hybridc.array.functions import function
 
 SITE = str(Path(__file__).resolve().parents[2] / "docs" / "site")
 sys.path.insert(0, SITE)
@@ -166,7 +167,8 @@ def _named() -> Iterator[tuple[str, Any]]:
 def _sessions() -> Iterator[Any]:
     """Each docstring with an example, of a class, of its methods, of a function."""
     finder = doctest.DocTestFinder()
-    for name, value in _named():
+    operators = ((f"mx.nd.{name}", function(name)) for name, _ in reference.named_operators())
+    for name, value in (*_named(), *operators):
         for found in finder.find(value, name, module=False, globs={}):
             if found.examples:
                 yield pytest.param(found, id=found.name)

@@ -447,7 +447,15 @@ class WhereByShapes(Composite):
 
 @register("hybrid.boolean_mask", "contrib.boolean_mask", "_contrib_boolean_mask")
 class BooleanMask(Opaque):
-    """The slices of data along ``axis`` for which ``index`` is not 0."""
+    """The slices of data along ``axis`` for which ``index`` is not 0.
+
+    Examples
+    --------
+    >>> x = mx.nd.array([[1, 2], [3, 4], [5, 6]])
+    >>> print(mx.nd.boolean_mask(x, mx.nd.array([1, 0, 1])).asnumpy())
+    [[1. 2.]
+     [5. 6.]]
+    """
 
     INPUTS = ("data", "index")
     SAME_DTYPE = False

@@ -327,7 +327,14 @@ class DepthToSpace(_Blocks):
 
 @register("hybrid.space_to_depth")
 class SpaceToDepth(_Blocks):
-    """Blocks of pixels become channels: ``(n, c, h b, w b)`` to ``(n, c b b, h, w)``."""
+    """Blocks of pixels become channels: ``(n, c, h b, w b)`` to ``(n, c b b, h, w)``.
+
+    Examples
+    --------
+    >>> x = mx.nd.array([[[[0, 1, 2, 3], [4, 5, 6, 7]]]])
+    >>> mx.nd.space_to_depth(x, block_size=2).tolist()
+    [[[[0.0, 2.0]], [[1.0, 3.0]], [[4.0, 6.0]], [[5.0, 7.0]]]]
+    """
 
     def parts(self, shape: Shape) -> tuple[Shape, tuple[int, ...]]:
         n, c, h, w = shape

@@ -33,6 +33,17 @@ class Rnn(Composite):
 
     Results are the states of the last layer at all steps ``(steps, batch, directions * size)``; if ``state_outputs``,
     also the last states of all layers, and of LSTM their cells.
+
+    Examples
+    --------
+    >>> x = mx.nd.ones((3, 1, 2))  # steps, batch, features
+    >>> weights = mx.nd.full(4 * 4 * (2 + 4 + 2), 0.1)  # of 4 gates: from the input, from the state, and two biases
+    >>> h, c = mx.nd.zeros((1, 1, 4)), mx.nd.zeros((1, 1, 4))
+    >>> y, h, c = mx.nd.RNN(x, weights, h, c, state_size=4, num_layers=1, mode="lstm", state_outputs=True)
+    >>> y.shape, h.shape, c.shape
+    ((3, 1, 4), (1, 1, 4), (1, 1, 4))
+    >>> print(y.asnumpy()[:, 0, 0].round(3))
+    [0.134 0.232 0.302]
     """
 
     INPUT_DOCS: ClassVar = {

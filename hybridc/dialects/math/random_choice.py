@@ -16,7 +16,16 @@ from hybridc.errors import AttributeValueError, ShapeError
 
 @register("hybrid.sample_multinomial", "_sample_multinomial", "random.multinomial")
 class SampleMultinomial(Opaque):
-    """Indices drawn by the probabilities in each row of data; with ``get_prob``, also their logarithms."""
+    """Indices drawn by the probabilities in each row of data; with ``get_prob``, also their logarithms.
+
+    Examples
+    --------
+    >>> mx.random.seed(0)
+    >>> p = mx.nd.array([[0.1, 0.9], [0.5, 0.5]])
+    >>> print(mx.nd.sample_multinomial(p, shape=8).asnumpy())
+    [[0 1 1 1 1 1 1 1]
+     [0 0 1 0 1 0 1 1]]
+    """
 
     NNVM = "_sample_multinomial"
     INPUTS = ("data", "key")
@@ -76,7 +85,16 @@ class SampleMultinomial(Opaque):
 
 @register("hybrid.shuffle", "random.shuffle", "_shuffle")
 class Shuffle(Opaque):
-    """The slices along the first axis in random order"""
+    """The slices along the first axis in random order
+
+    Examples
+    --------
+    >>> mx.random.seed(0)
+    >>> print(mx.nd.shuffle(mx.nd.array([[0, 1], [2, 3], [4, 5]])).asnumpy())
+    [[2. 3.]
+     [4. 5.]
+     [0. 1.]]
+    """
 
     gradient = no_gradient
 
@@ -105,6 +123,13 @@ class SampleUniqueZipfian(Opaque):
     """Rows of different classes, drawn from a log-uniform distribution, and how many draws each row took
 
     Class k of ``range_max`` has the probability log((k + 2) / (k + 1)) / log(range_max + 1).
+
+    Examples
+    --------
+    >>> mx.random.seed(0)
+    >>> classes, draws = mx.nd.sample_unique_zipfian(100, shape=(1, 5))
+    >>> print(classes.asnumpy(), draws.asnumpy())
+    [[ 0  2 12  9 77]] [7]
     """
 
     gradient = no_gradient

@@ -99,6 +99,24 @@ _PARAMETERS: dict[Any, dict[str, Any]] = {
 }
 
 
+# Their examples: parameters, and six numbers that they give after ``mx.random.seed(0)``.
+_EXAMPLES: dict[Any, tuple[str, str]] = {
+    uniform: ("0, 10", "[[0.35 0.12 6.12]\n [2.42 3.65 1.11]]"),
+    normal: ("", "[[ 0.06  0.02 -1.16]\n [-0.13  0.54 -0.2 ]]"),
+    exponential: ("", "[[0.04 0.01 2.05]\n [0.42 0.33 0.35]]"),
+    gamma: ("2, 1", "[[1.88 4.03 1.62]\n [0.6  1.72 4.13]]"),
+    poisson: ("4", "[[0. 2. 5.]\n [3. 5. 1.]]"),
+    negative_binomial: ("3, 0.5", "[[4. 4. 4.]\n [3. 3. 4.]]"),
+    generalized_negative_binomial: ("4, 0.5", "[[ 5.  7.  6.]\n [ 2.  2. 10.]]"),
+}
+
+
+def _with_example(doc: str, call: str, drawn: str) -> str:
+    """A docstring with a session that draws from the seed 0."""
+    session = f">>> mx.random.seed(0)\n>>> print(mx.nd.{call}.asnumpy().round(2))\n{drawn}"
+    return f"{doc}\n\nExamples\n--------\n{session}"
+
+
 class _Sampler(Opaque):
     """Draws from the distribution ``VALUES``; ``PARAMETERS`` are the attributes that it takes."""
 
@@ -223,16 +241,22 @@ class _FromArrays(_Sampler):
 def _from_numbers(name: str, doc: str, values: Any, *aliases: str) -> type[_FromNumbers]:
     """The operator whose parameters are numbers; ``_random_normal`` is MXNet's second name of ``random_normal``."""
     own, second = _PARAMETERS[values], name.replace("hybrid.", "_")
+    given, drawn = _EXAMPLES[values]
+    given = f"{given}, shape=(2, 3)" if given else "shape=(2, 3)"
+    doc = _with_example(doc, f"{name.replace('hybrid.', '')}({given})", drawn)
     return define(_FromNumbers, name, doc, *aliases, second, VALUES=staticmethod(values), PARAMETERS=tuple(own), **own)
 
 
 def _like(name: str, numbers: type[_FromNumbers]) -> type[_SampleLike]:
     """The operator that is ``numbers`` in the shape of an array, ``random.normal_like`` and ``_random_normal_like``."""
     values: Any = numbers.VALUES
+    given, drawn = _EXAMPLES[values]
+    call = f"{name.replace('hybrid.', '')}(mx.nd.zeros((2, 3)){given and f', {given}'})"
+    text = (numbers.__doc__ or "").partition("\n")[0]
     return define(
         _SampleLike,
         name,
-        f"{numbers.__doc__}, in the shape of data",
+        _with_example(f"{text}, in the shape of data", call, drawn),
         name.replace("hybrid.random_", "random."),
         name.replace("hybrid.", "_"),
         class_name=numbers.__name__.removeprefix("Random") + "Like",
@@ -242,9 +266,14 @@ def _like(name: str, numbers: type[_FromNumbers]) -> type[_SampleLike]:
     )
 
 
-def _from_arrays(name: str, values: Any, inputs: dict[str, str], doc: str) -> type[_FromArrays]:
+def _from_arrays(
+    name: str, values: Any, inputs: dict[str, str], doc: str, example: tuple[str, str]
+) -> type[_FromArrays]:
     """The operator whose parameters are arrays; ``_sample_normal`` is MXNet's second name of ``sample_normal``."""
     doc, second = f"For each element of {' and '.join(inputs)}, {doc}", name.replace("hybrid.", "_")
+    arrays, drawn = example
+    arrays = ", ".join(f"mx.nd.array({x})" for x in arrays.split("; "))
+    doc = _with_example(doc, f"{name.replace('hybrid.', '')}({arrays}, shape=3)", drawn)
     values = staticmethod(values)
     return define(_FromArrays, name, doc, second, VALUES=values, INPUTS=(*inputs, "key"), INPUT_DOCS=inputs)
 
@@ -281,7 +310,15 @@ RandomGeneralizedNegativeBinomial = _from_numbers(
 
 @register("hybrid.random_bernoulli", "bernoulli", "random.bernoulli", "_random_bernoulli")
 class RandomBernoulli(_FromNumbers):
-    """1 with the probability prob, else 0"""
+    """1 with the probability prob, else 0
+
+    Examples
+    --------
+    >>> mx.random.seed(0)
+    >>> print(mx.nd.bernoulli(0.3, shape=(2, 3)).asnumpy())
+    [[1. 1. 0.]
+     [1. 0. 1.]]
+    """
 
     PARAMETERS = ("prob",)
     VALUES = staticmethod(bernoulli)
@@ -293,7 +330,15 @@ class RandomBernoulli(_FromNumbers):
 
 @register("hybrid.random_randint", "_random_randint")
 class RandomRandint(_FromNumbers):
-    """Integers that are equally likely from low up to but without high"""
+    """Integers that are equally likely from low up to but without high
+
+    Examples
+    --------
+    >>> mx.random.seed(0)
+    >>> print(mx.nd.random_randint(0, 10, shape=(2, 3)).asnumpy())
+    [[0 0 6]
+     [2 3 1]]
+    """
 
     low: int = attribute(doc="the least integer")
     high: int = attribute(doc="the upper bound, which is not drawn")
@@ -319,18 +364,21 @@ SampleUniform = _from_arrays(
     uniform,
     {"low": "the lower ends", "high": "the upper ends, of the shape of low"},
     "numbers that are equally likely between them",
+    ("[0, 2]; [1, 4]", "[[0.03 0.01 0.61]\n [2.48 2.73 2.22]]"),
 )
 SampleNormal = _from_arrays(
     "hybrid.sample_normal",
     normal,
     {"mu": "the means", "sigma": "the standard deviations, of the shape of mu"},
     "numbers from that normal distribution",
+    ("[0, 5]; [1, 2]", "[[ 0.06  0.02 -1.16]\n [ 4.73  6.09  4.6 ]]"),
 )
 SampleExponential = _from_arrays(
     "hybrid.sample_exponential",
     exponential,
     {"lam": "the rates; means are 1 / lam"},
     "numbers from the exponential distribution with the mean 1 / lam",
+    ("[1, 0.1]", "[[0.04 0.01 2.05]\n [4.19 3.32 3.49]]"),
 )
 SampleGamma = _from_arrays(
     "hybrid.sample_gamma",
@@ -340,21 +388,28 @@ SampleGamma = _from_arrays(
         "beta": "the scales, of the shape of alpha; means are alpha beta",
     },
     "numbers from that gamma distribution",
+    ("[1, 9]; [1, 2]", "[[ 0.    0.6   0.34]\n [25.44 14.45  8.87]]"),
 )
 SamplePoisson = _from_arrays(
-    "hybrid.sample_poisson", poisson, {"lam": "the means"}, "counts from the Poisson distribution with that mean"
+    "hybrid.sample_poisson",
+    poisson,
+    {"lam": "the means"},
+    "counts from the Poisson distribution with that mean",
+    ("[1, 100]", "[[  0.   0.   0.]\n [102.  90.  87.]]"),
 )
 SampleNegativeBinomial = _from_arrays(
     "hybrid.sample_negative_binomial",
     negative_binomial,
     {"k": "the numbers of successes", "p": "the probabilities of a success, of the shape of k"},
     "how many failures come before the k-th success",
+    ("[1, 20]; [0.5, 0.5]", "[[ 0.  1.  0.]\n [22. 21. 12.]]"),
 )
 SampleGeneralizedNegativeBinomial = _from_arrays(
     "hybrid.sample_generalized_negative_binomial",
     generalized_negative_binomial,
     {"mu": "the means", "alpha": "the dispersions, of the shape of mu"},
     "counts with the mean mu and the variance mu + alpha mu^2",
+    ("[1, 100]; [0.1, 0.1]", "[[  1.   2.   0.]\n [ 84.  87. 145.]]"),
 )
 
 SampleBinomial = define(

@@ -233,6 +233,16 @@ class RRelu(Sampling):
     """x where it is positive, else slope * x: a random slope for each element in training, their mean else
 
     The hidden second output is the slope of each element.
+
+    Examples
+    --------
+    >>> mx.random.seed(0)
+    >>> x = mx.nd.array([-1, -1, -1, 2])
+    >>> with autograd.train_mode():
+    ...     print(mx.nd.rrelu(x).asnumpy().round(3))
+    [-0.132 -0.127 -0.253  2.   ]
+    >>> print(mx.nd.rrelu(x).asnumpy().round(3))
+    [-0.23 -0.23 -0.23  2.  ]
     """
 
     NNVM = "LeakyReLU"

@@ -313,7 +313,15 @@ def _nothing(*_: Any) -> Any:
 
 @register("hybrid.reset_arrays")
 class ResetArrays(Composite):
-    """Sets every element of each input to zero, in place; there is no result"""
+    """Sets every element of each input to zero, in place; there is no result
+
+    Examples
+    --------
+    >>> x, y = mx.nd.ones(2), mx.nd.ones((1, 2))
+    >>> found = mx.nd.reset_arrays(x, y, num_arrays=2)
+    >>> x.tolist(), y.tolist()
+    ([0.0, 0.0], [[0.0, 0.0]])
+    """
 
     NNVM_COUNT = "num_arrays"
     INPUTS = ("data",)

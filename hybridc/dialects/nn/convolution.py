@@ -441,6 +441,18 @@ class Convolution(WithBias):
 
     ``data`` is (N, C, spatial…) and ``weight`` (num_filter, C / num_group, kernel…); in a channels-last layout
     (N, spatial…, C) and (num_filter, kernel…, C / num_group).
+
+    Examples
+    --------
+    >>> x = mx.nd.arange(9).reshape((1, 1, 3, 3))
+    >>> weight, bias = mx.nd.ones((2, 1, 2, 2)), mx.nd.array([0, 100])
+    >>> y = mx.nd.Convolution(x, weight, bias, kernel=(2, 2), num_filter=2)
+    >>> print(y.asnumpy())
+    [[[[  8.  12.]
+       [ 20.  24.]]
+    <BLANKLINE>
+      [[108. 112.]
+       [120. 124.]]]]
     """
 
     num_filter: int = attribute(doc="the number of filters: channels of the result", low=1)
@@ -674,7 +686,15 @@ class Deconvolution(WithBias):
 
 @register("hybrid.convolution_data")
 class ConvolutionData(Convolutional):
-    """The gradient of a convolution's data, given that of its result and the weight"""
+    """The gradient of a convolution's data, given that of its result and the weight
+
+    Examples
+    --------
+    >>> weight = mx.nd.array([[[1, 2]]])
+    >>> dy = mx.nd.array([[[1, 10, 100]]])
+    >>> mx.nd.convolution_data(dy, weight, kernel=2, num_filter=1, size=4).tolist()
+    [[[1.0, 12.0, 120.0, 200.0]]]
+    """
 
     INPUTS = ("dy", "weight")
     INPUT_DOCS: ClassVar = {
@@ -732,7 +752,15 @@ class ConvolutionData(Convolutional):
 
 @register("hybrid.convolution_weight")
 class ConvolutionWeight(Convolutional):
-    """The gradient of a convolution's weight, given its data and the gradient of its result"""
+    """The gradient of a convolution's weight, given its data and the gradient of its result
+
+    Examples
+    --------
+    >>> x = mx.nd.array([[[1, 2, 3, 4]]])
+    >>> dy = mx.nd.array([[[1, 10, 100]]])
+    >>> mx.nd.convolution_weight(x, dy, kernel=2, num_filter=1).tolist()
+    [[[321.0, 432.0]]]
+    """
 
     INPUTS = ("data", "dy")
     INPUT_DOCS: ClassVar = {

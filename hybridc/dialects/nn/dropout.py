@@ -30,6 +30,13 @@ class UniformSample(Opaque):
 
     They are those of :func:`hybridc.random.generator`: Philox with the key's first word as key, and its second plus
     the number of the draw as the counter's highest word; 24 bits for single and half precision, 53 for double.
+
+    Examples
+    --------
+    >>> key = mx.nd.array([1, 2], dtype="uint64")
+    >>> print(mx.nd.uniform_sample(key, shape=(2, 3)).asnumpy().round(2))
+    [[0.45 0.75 0.75]
+     [0.95 0.06 0.78]]
     """
 
     gradient = no_gradient
@@ -94,6 +101,18 @@ class Dropout(Sampling):
     """In training, elements are set to 0 with probability p and the others divided by 1 - p; else a copy
 
     The hidden second output is the factor of each element: 0 or 1 / (1 - p).
+
+    Examples
+    --------
+    >>> mx.random.seed(0)
+    >>> x = mx.nd.ones((2, 4))
+    >>> with autograd.train_mode():
+    ...     print(mx.nd.Dropout(x, p=0.5).asnumpy())
+    [[0. 0. 2. 0.]
+     [0. 0. 0. 2.]]
+    >>> print(mx.nd.Dropout(x, p=0.5).asnumpy())
+    [[1. 1. 1. 1.]
+     [1. 1. 1. 1.]]
     """
 
     p: float = attribute(0.5, "the probability of 0", low=0, high=1)

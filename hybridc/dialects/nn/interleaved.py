@@ -164,6 +164,13 @@ class CrossAttentionScores(Interleaved):
 
     Queries have shape (length of the queries, batch, heads * size), keys and values (length of the keys, batch, heads *
     2 * size), the result (batch * heads, length of the queries, length of the keys).
+
+    Examples
+    --------
+    >>> queries = mx.nd.array([[[1, 0]]])  # one query of size 2
+    >>> keys_values = mx.nd.array([[[1, 2, 3, 4]], [[5, 6, 7, 8]]])  # two keys, each followed by its value
+    >>> print(mx.nd.interleaved_matmul_encdec_qk(queries, keys_values, heads=1).asnumpy().round(3))
+    [[[0.707 3.536]]]
     """
 
     INPUTS = ("queries", "keys_values")
@@ -214,6 +221,13 @@ class CrossAttentionValues(Interleaved):
 
     Keys and values have shape (length of the keys, batch, heads * 2 * size), attention (batch * heads, length of the
     queries, length of the keys), the result (length of the queries, batch, heads * size).
+
+    Examples
+    --------
+    >>> keys_values = mx.nd.array([[[1, 2, 3, 4]], [[5, 6, 7, 8]]])  # two keys, each followed by its value
+    >>> attention = mx.nd.array([[[0.5, 0.5]]])
+    >>> print(mx.nd.interleaved_matmul_encdec_valatt(keys_values, attention, heads=1).asnumpy())
+    [[[5. 6.]]]
     """
 
     INPUTS = ("keys_values", "attention")

@@ -146,7 +146,21 @@ class QuantizedFullyConnected(Layer):
 
 @register("hybrid.quantized_conv", "contrib.quantized_conv", "_contrib_quantized_conv")
 class QuantizedConv(Layer):
-    """The convolution of integers of 8 bits, as integers of 32 and their range"""
+    """The convolution of integers of 8 bits, as integers of 32 and their range
+
+    Examples
+    --------
+    >>> low, high = mx.nd.array([-1]), mx.nd.array([1])
+    >>> x = mx.nd.array([[[[1, 2], [3, 4]]]], dtype="int8")
+    >>> weight = mx.nd.ones((1, 1, 2, 2), dtype="int8")
+    >>> y, least, most = mx.nd.contrib.quantized_conv(
+    ...     x, weight, None, low, high, low, high, kernel=(2, 2), num_filter=1, no_bias=True
+    ... )
+    >>> y.tolist(), y.dtype
+    ([[[[10]]]], <class 'numpy.int32'>)
+    >>> print(mx.nd.contrib.dequantize(y, least, most).asnumpy(), 10 / 127**2)
+    [[[[0.00062]]]] 0.00062000124000248
+    """
 
     kernel_: Shape = attribute(doc="size of the kernel along each axis")
     stride: Shape = attribute((), "step along each axis")
@@ -205,7 +219,16 @@ class SameRange(Quantized):
 
 @register("hybrid.quantized_pooling", "contrib.quantized_pooling", "_contrib_quantized_pooling")
 class QuantizedPooling(SameRange):
-    """The greatest, or the mean, of integers in windows; means are rounded"""
+    """The greatest, or the mean, of integers in windows; means are rounded
+
+    Examples
+    --------
+    >>> low, high = mx.nd.array([-1]), mx.nd.array([1])
+    >>> x = mx.nd.array([[[[1, 2], [3, 5]]]], dtype="int8")
+    >>> y, least, most = mx.nd.contrib.quantized_pooling(x, low, high, kernel=(2, 2), pool_type="avg")
+    >>> y.tolist(), y.dtype, least.tolist(), most.tolist()
+    ([[[[3]]]], <class 'numpy.int8'>, [-1.0], [1.0])
+    """
 
     kernel_: Shape = attribute((), "size of the window along each axis")
     pool_type: str = attribute("max", "what of a window is taken", enum=("avg", "lp", "max", "sum"))
@@ -278,7 +301,16 @@ class QuantizedAct(SameRange):
 
 @register("hybrid.quantized_flatten", "contrib.quantized_flatten", "_contrib_quantized_flatten")
 class QuantizedFlatten(SameRange):
-    """All axes but the first as one"""
+    """All axes but the first as one
+
+    Examples
+    --------
+    >>> low, high = mx.nd.array([-1]), mx.nd.array([1])
+    >>> x = mx.nd.array([[[1, 2], [3, 4]]], dtype="int8")
+    >>> y, least, most = mx.nd.contrib.quantized_flatten(x, low, high)
+    >>> y.tolist(), least.tolist(), most.tolist()
+    ([[1, 2, 3, 4]], [-1.0], [1.0])
+    """
 
     def shape(self, data: Shape) -> Shape:
         return data[0], int(np.prod(data[1:], dtype=int))
@@ -521,7 +553,19 @@ class QuantizedElemwiseMul(TwoRanges):
 
 @register("hybrid.quantized_batch_norm", "contrib.quantized_batch_norm", "_contrib_quantized_batch_norm")
 class QuantizedBatchNorm(Calibrated):
-    """Batch normalization of integers with running statistics, as signed integers in the range of calibration"""
+    """Batch normalization of integers with running statistics, as signed integers in the range of calibration
+
+    Examples
+    --------
+    >>> low, high = mx.nd.array([-1]), mx.nd.array([1])
+    >>> x = mx.nd.array([[127, -127]], dtype="int8")
+    >>> gamma, beta, mean, variance = mx.nd.ones(2), mx.nd.array([0, 1]), mx.nd.zeros(2), mx.nd.ones(2)
+    >>> y, least, most = mx.nd.contrib.quantized_batch_norm(
+    ...     x, gamma, beta, mean, variance, low, high, eps=0, min_calib_range=-2, max_calib_range=2
+    ... )
+    >>> y.tolist(), least.tolist(), most.tolist()
+    ([[64, 0]], [-2.0], [2.0])
+    """
 
     INPUTS = ("data", "gamma", "beta", "moving_mean", "moving_var", "min_data", "max_data")
     OUTPUTS = _OUTPUTS

@@ -190,6 +190,13 @@ class InducedSubgraph(GraphParts):
     """The part of a graph with some of its vertices and the edges between them, for each of several arrays of them
 
     Edges have new numbers, from 0 on. With ``return_mapping`` further results are the same parts with the old ones.
+
+    Examples
+    --------
+    >>> graph = mx.nd.sparse.csr_matrix(mx.nd.array([[0, 1, 2], [3, 0, 4], [0, 5, 0]]))
+    >>> part, numbers = mx.nd.contrib.dgl_subgraph(graph, mx.nd.array([0, 2]), return_mapping=True)
+    >>> part.indices.tolist(), part.data.tolist(), numbers.data.tolist()
+    ([1], [0.0], [2.0])
     """
 
     NNVM = "_contrib_dgl_subgraph"
@@ -294,6 +301,20 @@ class UniformNeighbors(NeighborSample):
 
     For each array of vertices there are the sampled vertices, sorted, and, last, their number; then a csr matrix with
     the chosen edges of each; then how far each is away. What is left of ``max_num_vertices`` is 0.
+
+    Examples
+    --------
+    >>> mx.random.seed(0)
+    >>> graph = mx.nd.sparse.csr_matrix(mx.nd.array([[0, 1, 2], [3, 0, 4], [0, 5, 0]]))
+    >>> vertices, edges, distances = mx.nd.contrib.dgl_csr_neighbor_uniform_sample(
+    ...     graph, mx.nd.array([0]), num_hops=1, num_neighbor=1, max_num_vertices=3
+    ... )
+    >>> vertices.tolist(), distances.tolist()
+    ([0, 1, 0, 2], [0, 1, 0])
+    >>> print(edges.asnumpy())
+    [[0. 1. 0.]
+     [0. 0. 0.]
+     [0. 0. 0.]]
     """
 
     NNVM = "_contrib_dgl_csr_neighbor_uniform_sample"
@@ -318,6 +339,21 @@ class NonUniformNeighbors(NeighborSample):
     """As ``dgl_csr_neighbor_uniform_sample``, with a chance of each vertex, the second input, to be chosen
 
     Before the distances there are the chances of the sampled vertices.
+
+    Examples
+    --------
+    >>> mx.random.seed(0)
+    >>> graph = mx.nd.sparse.csr_matrix(mx.nd.array([[0, 1, 2], [3, 0, 4], [0, 5, 0]]))
+    >>> chances = mx.nd.array([0, 1, 0])
+    >>> vertices, edges, of_vertices, distances = mx.nd.contrib.dgl_csr_neighbor_non_uniform_sample(
+    ...     graph, chances, mx.nd.array([0]), num_hops=1, num_neighbor=1, max_num_vertices=3
+    ... )
+    >>> vertices.tolist(), of_vertices.tolist(), distances.tolist()
+    ([0, 1, 0, 2], [0.0, 1.0, 0.0], [0, 1, 0])
+    >>> print(edges.asnumpy())
+    [[0. 1. 0.]
+     [0. 0. 0.]
+     [0. 0. 0.]]
     """
 
     NNVM = "_contrib_dgl_csr_neighbor_non_uniform_sample"
@@ -343,6 +379,18 @@ class GraphCompact(GraphParts):
     """Sampled graphs without what is left of their rows and columns: inputs are graphs, then the vertices of each
 
     Edges have new numbers, from 0 on. With ``return_mapping`` further results are the same graphs with the old ones.
+
+    Examples
+    --------
+    >>> mx.random.seed(0)
+    >>> graph = mx.nd.sparse.csr_matrix(mx.nd.array([[0, 1, 2], [3, 0, 4], [0, 5, 0]]))
+    >>> vertices, edges, _ = mx.nd.contrib.dgl_csr_neighbor_uniform_sample(
+    ...     graph, mx.nd.array([0]), num_hops=1, num_neighbor=1, max_num_vertices=3
+    ... )
+    >>> size = int(vertices[-1].asscalar())
+    >>> small = mx.nd.contrib.dgl_graph_compact(edges, vertices, graph_sizes=size)
+    >>> size, small.shape, small.indices.tolist()
+    (2, (2, 2), [1])
     """
 
     NNVM = "_contrib_dgl_graph_compact"

@@ -330,6 +330,16 @@ def multi_adamw_update(
         The number of weights; 0 to count them.
     **kwargs:
         ``beta1=0.9``, ``beta2=0.999``, ``epsilon=1e-8`` and ``clip_gradient=-1``, as those of ``adamw_update``.
+
+    Examples
+    --------
+    >>> weights, grads = [mx.nd.ones(2), mx.nd.zeros(1)], [mx.nd.ones(2), mx.nd.ones(1)]
+    >>> mean, var = [mx.nd.zeros(2), mx.nd.zeros(1)], [mx.nd.zeros(2), mx.nd.zeros(1)]
+    >>> found = mx.nd.contrib.multi_adamw_update(
+    ...     weights, grads, mean, var, rescale_grad=1.0, lrs=(0.1, 0.1), wds=(0, 0), etas=(1, 1), out=weights
+    ... )
+    >>> print(*[w.asnumpy().round(3) for w in weights])
+    [0.684 0.684] [-0.316]
     """
     op = MultiAdamWUpdate.bind(lrs=lrs, wds=wds, etas=etas, num_weights=size or len(weights), **kwargs)
     return HOOKS.invoke(op, [*interleaved(weights, grads, mean, var), _rescale(rescale_grad, weights[0])], out)
@@ -370,6 +380,17 @@ def multi_mp_adamw_update(
         The number of weights; 0 to count them.
     **kwargs:
         As of ``multi_adamw_update``.
+
+    Examples
+    --------
+    >>> weights32 = [mx.nd.ones(2)]
+    >>> weights, grads = [mx.nd.ones(2, dtype="float16")], [mx.nd.ones(2, dtype="float16")]
+    >>> found = mx.nd.contrib.multi_mp_adamw_update(
+    ...     weights, grads, [mx.nd.zeros(2)], [mx.nd.zeros(2)],
+    ...     weights32, 1.0, lrs=[0.1], wds=[0], etas=[1], out=weights
+    ... )
+    >>> print(weights[0].dtype, weights32[0].asnumpy().round(3))
+    <class 'numpy.float16'> [0.684 0.684]
     """
     op = MultiMPAdamWUpdate.bind(lrs=lrs, wds=wds, etas=etas, num_weights=size or len(weights), **kwargs)
     return HOOKS.invoke(

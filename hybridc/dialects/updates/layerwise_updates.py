@@ -346,6 +346,16 @@ def multi_lamb_update(
         ``beta1=0.9``, ``beta2=0.999``, ``epsilon=1e-6``, ``rescale_grad=1``, ``lower_bound=-1``, ``upper_bound=-1``,
         ``clip_gradient=-1`` and ``bias_correction=True``, as those of ``lamb_update_phase1`` and
         ``lamb_update_phase2``.
+
+    Examples
+    --------
+    >>> weights, grads = [mx.nd.ones(2), mx.nd.ones(1)], [mx.nd.ones(2), mx.nd.ones(1)]
+    >>> mean, var = [mx.nd.zeros(2), mx.nd.zeros(1)], [mx.nd.zeros(2), mx.nd.zeros(1)]
+    >>> found = mx.nd.contrib.multi_lamb_update(
+    ...     weights, grads, mean, var, step_count=(1, 1), lrs=(0.1, 0.2), wds=(0, 0), out=weights
+    ... )
+    >>> print(*[w.asnumpy().round(3) for w in weights])
+    [0.9 0.9] [0.8]
     """
     kwargs |= {"learning_rates": lrs, "wds": wds, "step_count": step_count}
     op = MultiLambUpdate.bind(num_tensors=num_tensors or len(weights), **kwargs)
@@ -385,6 +395,17 @@ def multi_mp_lamb_update(
         The number of weights; 0 to count them.
     **kwargs:
         As of ``multi_lamb_update``.
+
+    Examples
+    --------
+    >>> weights32 = [mx.nd.ones(2)]
+    >>> weights, grads = [mx.nd.ones(2, dtype="float16")], [mx.nd.ones(2, dtype="float16")]
+    >>> found = mx.nd.contrib.multi_mp_lamb_update(
+    ...     weights, grads, [mx.nd.zeros(2)], [mx.nd.zeros(2)],
+    ...     weights32, step_count=[1], lrs=[0.1], wds=[0], out=weights
+    ... )
+    >>> print(weights[0].dtype, weights32[0].asnumpy().round(3))
+    <class 'numpy.float16'> [0.9 0.9]
     """
     kwargs |= {"learning_rates": lrs, "wds": wds, "step_count": step_count}
     op = MultiMPLambUpdate.bind(num_tensors=num_tensors or len(weights), **kwargs)

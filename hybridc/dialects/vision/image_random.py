@@ -185,7 +185,15 @@ class _Factor(RandomlyChanging):
 
 @register("hybrid.image_random_brightness", "image.random_brightness")
 class ImageRandomBrightness(_Factor):
-    """The image times a random factor"""
+    """The image times a random factor
+
+    Examples
+    --------
+    >>> mx.random.seed(0)
+    >>> image = mx.nd.array([[[100, 50, 0]]], dtype="uint8")
+    >>> print(mx.nd.image.random_brightness(image, 0.5, 1.5).asnumpy())
+    [[[51 25  0]]]
+    """
 
     CHANGE = staticmethod(brightened)
 
@@ -203,7 +211,15 @@ class ImageRandomBrightness(_Factor):
 
 @register("hybrid.image_random_contrast", "image.random_contrast")
 class ImageRandomContrast(_Factor):
-    """The image with its differences from the mean lightness times a random factor"""
+    """The image with its differences from the mean lightness times a random factor
+
+    Examples
+    --------
+    >>> mx.random.seed(0)
+    >>> image = mx.nd.array([[[100, 50, 0]]], dtype="uint8")
+    >>> print(mx.nd.image.random_contrast(image, 0.5, 1.5).asnumpy())
+    [[[80 54 28]]]
+    """
 
     CHANGE = staticmethod(contrasted)
 
@@ -225,7 +241,15 @@ class ImageRandomContrast(_Factor):
 
 @register("hybrid.image_random_saturation", "image.random_saturation")
 class ImageRandomSaturation(_Factor):
-    """The image with the differences from the lightness of each pixel times a random factor"""
+    """The image with the differences from the lightness of each pixel times a random factor
+
+    Examples
+    --------
+    >>> mx.random.seed(0)
+    >>> image = mx.nd.array([[[100, 50, 0]]], dtype="uint8")
+    >>> print(mx.nd.image.random_saturation(image, 0.5, 1.5).asnumpy())
+    [[[80 54 28]]]
+    """
 
     CHANGE = staticmethod(saturated)
 
@@ -244,7 +268,15 @@ class ImageRandomSaturation(_Factor):
 
 @register("hybrid.image_random_hue", "image.random_hue")
 class ImageRandomHue(_Factor):
-    """The image with its hues moved around the circle of colours by a random part of it"""
+    """The image with its hues moved around the circle of colours by a random part of it
+
+    Examples
+    --------
+    >>> mx.random.seed(0)
+    >>> image = mx.nd.array([[[100, 50, 0]]], dtype="uint8")
+    >>> print(mx.nd.image.random_hue(image, 0.5, 1.5).asnumpy())
+    [[[  0  43 100]]]
+    """
 
     # COMPAT(mxnet): there integers are cut off, and hues that do not turn become darker.
     ROUNDS = True
@@ -270,7 +302,15 @@ class ImageRandomHue(_Factor):
 
 @register("hybrid.image_random_lighting", "image.random_lighting")
 class ImageRandomLighting(RandomlyChanging):
-    """The image with random noise along the directions in which the colours of ImageNet vary most"""
+    """The image with random noise along the directions in which the colours of ImageNet vary most
+
+    Examples
+    --------
+    >>> mx.random.seed(0)
+    >>> image = mx.nd.array([[[100, 50, 0]]], dtype="uint8")
+    >>> print(mx.nd.image.random_lighting(image, alpha_std=0.5).asnumpy())
+    [[[94 46  0]]]
+    """
 
     alpha_std: float = attribute(0.05, "the standard deviation of the noise")
     draw: int = attribute(0, "internal: tells the uses in one graph apart")
@@ -285,7 +325,15 @@ class ImageRandomLighting(RandomlyChanging):
 
 @register("hybrid.image_random_color_jitter", "image.random_color_jitter")
 class ImageRandomColorJitter(RandomlyChanging):
-    """The image with brightness, contrast, saturation and hue changed at random, in random order"""
+    """The image with brightness, contrast, saturation and hue changed at random, in random order
+
+    Examples
+    --------
+    >>> mx.random.seed(0)
+    >>> image = mx.nd.array([[[100, 50, 0]]], dtype="uint8")
+    >>> print(mx.nd.image.random_color_jitter(image, 0.2, 0.2, 0.2, 0.1).asnumpy())
+    [[[94 28  7]]]
+    """
 
     brightness: float = attribute(doc="the factor of brightness differs from 1 by at most this")
     contrast: float = attribute(doc="the factor of contrast differs from 1 by at most this")
@@ -343,11 +391,33 @@ class RandomFlipping(Flipping):
 
 @register("hybrid.image_random_flip_left_right", "image.random_flip_left_right")
 class ImageRandomFlipLeftRight(RandomFlipping):
-    """Images with the columns in the opposite order, with probability 1/2"""
+    """Images with the columns in the opposite order, with probability 1/2
+
+    Examples
+    --------
+    >>> mx.random.seed(0)
+    >>> image = mx.nd.array([[[1], [2], [3]]])
+    >>> for _ in range(3):
+    ...     print(mx.nd.image.random_flip_left_right(image).reshape(-1).tolist())
+    [3.0, 2.0, 1.0]
+    [1.0, 2.0, 3.0]
+    [1.0, 2.0, 3.0]
+    """
 
 
 @register("hybrid.image_random_flip_top_bottom", "image.random_flip_top_bottom")
 class ImageRandomFlipTopBottom(RandomFlipping):
-    """Images with the rows in the opposite order, with probability 1/2"""
+    """Images with the rows in the opposite order, with probability 1/2
+
+    Examples
+    --------
+    >>> mx.random.seed(0)
+    >>> image = mx.nd.array([[[1]], [[2]], [[3]]])
+    >>> for _ in range(3):
+    ...     print(mx.nd.image.random_flip_top_bottom(image).reshape(-1).tolist())
+    [3.0, 2.0, 1.0]
+    [1.0, 2.0, 3.0]
+    [1.0, 2.0, 3.0]
+    """
 
     AXIS = -3

@@ -88,7 +88,16 @@ class RandomPart(Opaque):
 
 @register("hybrid.image_random_crop", "image.random_crop")
 class ImageRandomCrop(RandomPart):
-    """A part of ``width`` and ``height`` at a random place; of a smaller image as much as fits, resized"""
+    """A part of ``width`` and ``height`` at a random place; of a smaller image as much as fits, resized
+
+    Examples
+    --------
+    >>> mx.random.seed(0)
+    >>> image = mx.nd.arange(16).reshape((4, 4, 1))
+    >>> print(mx.nd.image.random_crop(image, width=2, height=2).asnumpy()[:, :, 0])
+    [[0. 1.]
+     [4. 5.]]
+    """
 
     PAIRS = ("xrange", "yrange")
     xrange: Floats = attribute((0.0, 1.0), "where the part may be: 0 is on the left and 1 on the right")
@@ -127,7 +136,17 @@ class ImageRandomCrop(RandomPart):
 
 @register("hybrid.image_random_resized_crop", "image.random_resized_crop")
 class ImageRandomResizedCrop(RandomPart):
-    """A part of random area and ratio of sides at a random place, resized to ``width`` and ``height``"""
+    """A part of random area and ratio of sides at a random place, resized to ``width`` and ``height``
+
+    Examples
+    --------
+    >>> mx.random.seed(0)
+    >>> image = mx.nd.arange(16).reshape((4, 4, 1))
+    >>> part = mx.nd.image.random_resized_crop(image, width=2, height=2, area=(0.5, 1))
+    >>> print(part.asnumpy()[:, :, 0])
+    [[1.25 2.75]
+     [7.25 8.75]]
+    """
 
     PAIRS = ("area", "ratio")
     width: int = attribute(doc="the number of columns", low=1)

@@ -84,6 +84,15 @@ class PsRoiPooling(_PositionSensitive):
 
     Channel ``d`` of the result has in the bin ``(i, j)`` the average of channel
     ``(d * group_size + i) * group_size + j`` of the data (with as many cells as bins). Regions of the image -1 give 0.
+
+    Examples
+    --------
+    >>> x = mx.nd.arange(16).reshape((1, 4, 2, 2))  # a channel for each of 2 x 2 bins
+    >>> regions = mx.nd.array([[0, 0, 0, 1, 1]])
+    >>> y = mx.nd.contrib.PSROIPooling(x, regions, spatial_scale=1, output_dim=1, pooled_size=2)
+    >>> print(y.asnumpy())
+    [[[[ 0.  5.]
+       [10. 15.]]]]
     """
 
     INPUT_DOCS: ClassVar = {"data": DATA_DOC, "rois": ROIS_DOC}
@@ -189,6 +198,17 @@ class DeformablePsRoiPooling(CheckedComposite):
 
     Points are ``sample_per_part`` along each side of a bin, by bilinear interpolation; those outside of the feature map
     do not count. No gradient flows to the regions.
+
+    Examples
+    --------
+    >>> x = mx.nd.arange(16).reshape((1, 4, 2, 2))  # a channel for each of 2 x 2 bins
+    >>> regions = mx.nd.array([[0, 0, 0, 1, 1]])
+    >>> y = mx.nd.contrib.DeformablePSROIPooling(
+    ...     x, regions, spatial_scale=1, output_dim=1, group_size=2, pooled_size=2, no_trans=True
+    ... )
+    >>> print(y[0].asnumpy())
+    [[[ 0.   4.5]
+      [ 9.  13.5]]]
     """
 
     INFERS_PARTLY = True
