@@ -40,6 +40,31 @@ class Executor:
 
     ``forward`` computes ``outputs``, ``backward`` puts gradients into ``grad_arrays``. Change the inputs in place, as
     in ``executor.arg_dict["data"][:] = x``, or give them to ``forward``.
+
+    Parameters
+    ----------
+    symbol:
+        The symbol.
+    ctx:
+        The device.
+    arg_arrays, aux_arrays:
+        The arguments and the auxiliary states, in the order of their names.
+    grad_arrays:
+        For each argument the array of its gradient, or None.
+    reqs:
+        For each argument ``"write"``, ``"add"`` or ``"null"``.
+    groups:
+        Devices by the attribute ``"ctx_group"`` of variables and outputs.
+
+    Examples
+    --------
+    >>> executor = (mx.sym.var("x") * mx.sym.var("w")).simple_bind(x=(2,), w=(2,))
+    >>> executor.arg_dict["w"][:] = 10
+    >>> executor.forward(is_train=True, x=mx.nd.array([1, 2]))[0].tolist()
+    [10.0, 20.0]
+    >>> executor.backward()
+    >>> executor.grad_dict["w"].tolist()
+    [1.0, 2.0]
     """
 
     def __init__(
@@ -133,7 +158,16 @@ class Executor:
     # --- running -------------------------------------------------------------------------------------------
 
     def forward(self, is_train: bool = False, **kwargs: Any) -> list[NDArray]:
-        """Compute the outputs; arguments may be given by name, and are copied into the bound arrays."""
+        """Compute the outputs, and return them.
+
+        Parameters
+        ----------
+        is_train:
+            Whether operators compute as in training, as dropout does, and a backward may follow.
+        **kwargs:
+            Arguments by name, NDArrays or NumPy arrays, which are copied into the bound arrays. A ValueError is raised
+            for another shape, a TypeError for an unknown name.
+        """
         begin = now() if RECORDER.calls else 0
         arguments = self.arg_dict
         for name, value in kwargs.items():
@@ -154,7 +188,13 @@ class Executor:
         return self.outputs
 
     def compile(self, is_train: bool = False) -> None:
-        """Compile what :meth:`forward` will run, without running."""
+        """Compile what :meth:`forward` will run, without running.
+
+        Parameters
+        ----------
+        is_train:
+            As for :meth:`forward`.
+        """
         self._compiled(is_train, is_train and any(self._variables()))
 
     def _run(self, training: bool, recorded: bool) -> None:
@@ -259,8 +299,12 @@ class Executor:
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
         """Put the gradients of the arguments into their arrays, as ``grad_req`` says.
 
-        ``out_grads`` are the gradients of the outputs: an array, a list, or a dict by name. Without them they are 1,
-        which losses do not read.
+        Parameters
+        ----------
+        out_grads:
+            The gradients of the outputs: an array, a list, or a dict by name. None is 1, which losses do not read.
+        is_train:
+            Whether operators' gradients are those of training.
         """
         # COMPAT(mxnet): there out_grads must be given unless every output is a loss.
         if self._is_train is None:
@@ -314,10 +358,17 @@ class Executor:
     # --- what is seen --------------------------------------------------------------------------------------
 
     def set_monitor_callback(self, callback: Monitor | None, monitor_all: bool = False) -> None:
-        """Call ``callback(name, array)`` with every operator's results after each forward; None ends that.
+        """Call ``callback(name, array)`` with every operator's results after each forward.
 
-        The name is bytes. A backward calls it with the gradients of every operator's inputs, ``fc1_backward_output0``;
-        with ``monitor_all`` it is called with the inputs too. Meanwhile nothing is compiled: operators run one by one.
+        The name is bytes. A backward calls it with the gradients of every operator's inputs, ``fc1_backward_output0``.
+        Meanwhile nothing is compiled: operators run one by one.
+
+        Parameters
+        ----------
+        callback:
+            The function; None ends that.
+        monitor_all:
+            Call it with operators' inputs, too.
         """
         self._monitor = None if callback is None else (callback, monitor_all)
 
@@ -329,7 +380,15 @@ class Executor:
         aux_params: Mapping[str, NDArray] | None = None,
         allow_extra_params: bool = False,
     ) -> None:
-        """Copy values into the arguments and auxiliary states of these names."""
+        """Copy values into the arguments and auxiliary states of these names.
+
+        Parameters
+        ----------
+        arg_params, aux_params:
+            Dicts of arrays by name. A ShapeError is raised for another shape.
+        allow_extra_params:
+            Accept names that do not exist, else they are a ValueError.
+        """
         groups = (arg_params, self.arg_dict, "arguments"), (aux_params or {}, self.aux_dict, "auxiliary states")
         for given, own, what in groups:
             for name, value in given.items():
@@ -343,7 +402,14 @@ class Executor:
     def reshape(self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: Any) -> Executor:
         """An executor for other input shapes; arrays whose shape stays are shared.
 
-        ``partial_shaping`` allows shapes of other arguments to change, too; ``allow_up_sizing`` allows larger arrays.
+        Parameters
+        ----------
+        partial_shaping:
+            Allow shapes of arguments that are not given to change, too; else that is an MXNetError.
+        allow_up_sizing:
+            Allow larger arrays, which are new; else they are an MXNetError.
+        **kwargs:
+            Shapes by name.
         """
         shapes = Shapes(self._symbol.entries, by_name(self._symbol.entries, (), kwargs, "reshape"), "reshape")
         check_known(self._symbol, shapes, "reshape")

@@ -35,7 +35,13 @@ _WARNED: set[tuple[str, tuple[str, ...]]] = set()  # the fallbacks that were tol
 
 
 class BaseSparseNDArray(NDArray):
-    """The base of sparse arrays, whose buffer is a :class:`SparseStorage`."""
+    """The base of sparse arrays, whose buffer is a :class:`SparseStorage`.
+
+    Parameters
+    ----------
+    data:
+        The storage; ``mx.nd.sparse.csr_matrix`` and ``row_sparse_array`` make arrays.
+    """
 
     __slots__ = ()
     _data: Any
@@ -96,7 +102,15 @@ class BaseSparseNDArray(NDArray):
         raise NotSupportedForSparseNDArray(self.reshape, None, *shape)
 
     def astype(self, dtype: Any, copy: bool = True) -> NDArray:
-        """The values in another dtype, at the same places."""
+        """The values in another dtype, at the same places.
+
+        Parameters
+        ----------
+        dtype:
+            The element type.
+        copy:
+            If False, the array itself where it has the dtype.
+        """
         if not copy and np.dtype(dtype) == self._data.dtype:
             return self
         return recorded_copy(self, wrap_sparse(self._data.astype(dtype)))
@@ -118,7 +132,13 @@ class BaseSparseNDArray(NDArray):
         return super().copyto(other)
 
     def check_format(self, full_check: bool = True) -> None:
-        """Raise MXNetError unless indices and values fit together; ``full_check`` looks at all indices."""
+        """Raise MXNetError unless indices and values fit together.
+
+        Parameters
+        ----------
+        full_check:
+            Look at all indices, not at their number alone.
+        """
         self._data.check(full_check)
 
     def _inplace(self, name: str, ufunc: Any, other: Any) -> NDArray:
@@ -196,7 +216,19 @@ class RowSparseNDArray(BaseSparseNDArray):
         return self
 
     def retain(self, indices: NDArray) -> NDArray:
-        """These rows alone; others are zero."""
+        """These rows alone; others are zero.
+
+        Parameters
+        ----------
+        indices:
+            The numbers of the rows, of one axis.
+
+        Examples
+        --------
+        >>> x = mx.nd.sparse.row_sparse_array(([[1], [2]], [0, 3]), shape=(4, 1))
+        >>> x.retain(mx.nd.array([3, 1])).indices.tolist()
+        [1, 3]
+        """
         return HOOKS.function("sparse_retain")(self, indices)
 
 

@@ -34,12 +34,21 @@ def rand_zipfian(true_classes: Any, num_sampled: int, range_max: int, ctx: Conte
         How many to draw.
     range_max : int
         The number of classes.
+    ctx : Context
+        The device; None for the current one.
 
     Returns
     -------
     tuple
         The classes drawn (int64), how often each of ``true_classes`` is expected among them, and how often each of
         those drawn is expected (float64).
+
+    Examples
+    --------
+    >>> mx.random.seed(0)
+    >>> drawn, of_true, of_drawn = mx.nd.contrib.rand_zipfian(mx.nd.array([3]), num_sampled=4, range_max=100)
+    >>> print(drawn.asnumpy(), of_true.asnumpy().round(3), of_drawn.asnumpy().round(3))
+    [ 0  2  0 12] [0.193] [0.601 0.249 0.601 0.064]
     """
     whole = math.log(range_max + 1)
     drawn = random.uniform(0, whole, shape=(num_sampled,), dtype="float64", ctx=ctx)

@@ -62,9 +62,28 @@ def at_users_line(loop: Callable[P, R]) -> Callable[P, R]:
 def foreach(body: Callable[[Any, Any], tuple[Any, Any]], data: Any, init_states: Any, name: str = "foreach") -> Any:
     """Call ``body(data[i], states)`` for each index of the first axis; it returns an output and the next states.
 
-    ``data``, ``init_states`` and the outputs are arrays or nested lists of them; all data has the same first size.
-    Returns the outputs of all steps, stacked along a new first axis, and the last states. The number of states, their
-    shapes and dtypes stay the same.
+    Parameters
+    ----------
+    body:
+        The function. The number of states, their shapes and dtypes stay the same.
+    data:
+        An array, or nested lists of arrays, all of the same first size.
+    init_states:
+        The states of the first step, an array or nested lists of arrays.
+    name:
+        What errors, and nodes of symbols, are called.
+
+    Returns
+    -------
+    The outputs of all steps, stacked along a new first axis, and the last states.
+
+    Examples
+    --------
+    >>> def add(x, total):
+    ...     return x * 10, total + x
+    >>> rows, total = mx.nd.contrib.foreach(add, mx.nd.array([1, 2, 3]), mx.nd.zeros(1))
+    >>> rows.tolist(), total.tolist()
+    ([[10.0], [20.0], [30.0]], [6.0])
     """
     given, states = _nested(data, f"{name}: data"), _nested(init_states, f"{name}: init_states")
     steps = _steps(name, given.arrays)
@@ -102,9 +121,31 @@ def while_loop(
 ) -> Any:
     """Call ``func(*loop_vars)`` while ``cond(*loop_vars)``; it returns an output of the step and the next variables.
 
-    At most ``max_iterations`` steps are run, and so many rows the stacked outputs have: those of steps that were not
-    run are zeros. Returns the stacked outputs, ``[]`` if no step was run, and the last variables, whose number, shapes
-    and dtypes stay the same.
+    Parameters
+    ----------
+    cond:
+        A function that gives a number, not zero to go on.
+    func:
+        The function of a step. The number of variables, their shapes and dtypes stay the same.
+    loop_vars:
+        The variables of the first step: an array, or a list, of arrays or nested lists.
+    max_iterations:
+        The most steps that are run, which is required. So many rows the stacked outputs have: those of steps that were
+        not run are zeros.
+    name:
+        What errors, and nodes of symbols, are called.
+
+    Returns
+    -------
+    The stacked outputs, ``[]`` if no step was run, and the last variables.
+
+    Examples
+    --------
+    >>> steps, last = mx.nd.contrib.while_loop(
+    ...     lambda x: x < 10, lambda x: (x, 2 * x), mx.nd.array([3]), max_iterations=4
+    ... )
+    >>> steps.tolist(), last.tolist()
+    ([[3.0], [6.0], [0.0], [0.0]], [12.0])
     """
     # COMPAT(mxnet): rows of steps that were not run contain whatever the memory did.
     most = most_steps(max_iterations, name)
@@ -136,7 +177,23 @@ def while_loop(
 
 @at_users_line
 def cond(pred: Any, then_func: Callable[[], Any], else_func: Callable[[], Any], name: str = "cond") -> Any:
-    """What ``then_func()`` returns if a number is not zero, else what ``else_func()`` does; the other is not called."""
+    """What ``then_func()`` returns if a number is not zero, else what ``else_func()`` does; the other is not called.
+
+    Parameters
+    ----------
+    pred:
+        The number: an array of one element, or a number of Python.
+    then_func, else_func:
+        Functions without parameters, which give an array or nested lists of arrays; in a graph both alike.
+    name:
+        What errors, and nodes of symbols, are called.
+
+    Examples
+    --------
+    >>> x = mx.nd.array([-2])
+    >>> mx.nd.contrib.cond(x > 0, lambda: x, lambda: -x).tolist()
+    [2.0]
+    """
     trace = _trace()
     if trace is not None and isinstance(pred, _VALUES):
         return _recorded_cond(trace, _nested(pred, f"{name}: pred").arrays[0], then_func, else_func, name)

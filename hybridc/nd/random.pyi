@@ -18,19 +18,19 @@ def uniform(low: Any=0, high: Any=1, shape: ShapeLike=None, dtype: Any=None, ctx
     """Samples of a uniform distribution on [low, high)."""
     ...
 def normal(loc: Any=0, scale: Any=1, shape: ShapeLike=None, dtype: Any=None, ctx: Context | None=None, out: Any=None, **kwargs: Any) -> Any:
-    """Numbers from the normal distribution with that mean and standard deviation."""
+    """Numbers from the normal distribution."""
     ...
 def randn(*shape: int, loc: Any=0, scale: Any=1, dtype: Any=None, ctx: Context | None=None, out: Any=None, **kwargs: Any) -> Any:
     """Numbers from the normal distribution, in the shape that the arguments give."""
     ...
 def exponential(scale: Any=1, shape: ShapeLike=None, dtype: Any=None, ctx: Context | None=None, out: Any=None, **kwargs: Any) -> Any:
-    """Numbers from the exponential distribution with the mean ``scale``."""
+    """Numbers from the exponential distribution."""
     ...
 def gamma(alpha: Any=1, beta: Any=1, shape: ShapeLike=None, dtype: Any=None, ctx: Context | None=None, out: Any=None, **kwargs: Any) -> Any:
-    """Numbers from the gamma distribution with the shape alpha and the scale beta; the mean is alpha beta."""
+    """Numbers from the gamma distribution, whose mean is alpha beta."""
     ...
 def poisson(lam: Any=1, shape: ShapeLike=None, dtype: Any=None, ctx: Context | None=None, out: Any=None, **kwargs: Any) -> Any:
-    """Counts from the Poisson distribution with the mean lam."""
+    """Counts from the Poisson distribution."""
     ...
 def negative_binomial(k: Any=1, p: Any=1, shape: ShapeLike=None, dtype: Any=None, ctx: Context | None=None, out: Any=None, **kwargs: Any) -> Any:
     """How many failures come before the k-th success of probability p."""
@@ -42,7 +42,7 @@ def randint(low: int, high: int, shape: ShapeLike=None, dtype: Any=None, ctx: Co
     """Integers that are equally likely from low up to but without high."""
     ...
 def multinomial(data: Any, shape: ShapeLike=None, get_prob: bool=False, out: Any=None, dtype: Any='int32', **kwargs: Any) -> Any:
-    """Indices drawn by the probabilities in each row of data; with ``get_prob``, also their logarithms."""
+    """Indices drawn by the probabilities in each row of data."""
     ...
 def shuffle(data: Any, out: Any=None, **kwargs: Any) -> Any:
     """The slices along the first axis in random order."""

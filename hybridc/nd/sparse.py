@@ -50,9 +50,27 @@ def csr_matrix(
 ) -> CSRNDArray:
     """A matrix in compressed rows.
 
-    Of a dense matrix, ``(rows, columns)`` for no values, ``(data, indices, indptr)``, ``(data, (rows, columns))``,
-    where values at one place are added, a matrix of SciPy, or another such array. The dtype is that of the source, or
-    float32. Raises ValueError where ``shape`` is another than the source's, or none follows.
+    Parameters
+    ----------
+    arg1:
+        A dense matrix; ``(rows, columns)`` for no values; ``(data, indices, indptr)``; ``(data, (rows, columns))``,
+        where values at one place are added; a matrix of SciPy; or another csr array.
+    shape:
+        The sizes; None for those that follow. A ValueError is raised where they are others than the source's, or
+        none follow.
+    ctx:
+        The device, which must be a CPU; None for ``mx.cpu()``.
+    dtype:
+        The element type; None for that of the source, or float32.
+
+    Examples
+    --------
+    >>> x = mx.nd.sparse.csr_matrix(([1, 2, 3], [1, 0, 2], [0, 1, 3]), shape=(2, 3))
+    >>> print(x.asnumpy())
+    [[0. 1. 0.]
+     [2. 0. 3.]]
+    >>> x.data.tolist(), x.indices.tolist(), x.indptr.tolist()
+    ([1.0, 2.0, 3.0], [1, 0, 2], [0, 1, 3])
     """
     _require_cpu(ctx)
     if not isinstance(arg1, tuple):
@@ -90,8 +108,27 @@ def row_sparse_array(
 ) -> RowSparseNDArray:
     """An array of which few rows are not zero.
 
-    Of a dense array, ``(rows, columns, …)`` for no values, ``(data, indices)``, or another such array. The dtype is
-    that of the source, or float32. Raises ValueError where ``shape`` is another than the source's, or none follows.
+    Parameters
+    ----------
+    arg1:
+        A dense array; ``(rows, columns, …)`` for no values; ``(data, indices)``, rows and their numbers; or another
+        row_sparse array.
+    shape:
+        The sizes; None for those that follow. A ValueError is raised where they are others than the source's, or
+        none follow.
+    ctx:
+        The device, which must be a CPU; None for ``mx.cpu()``.
+    dtype:
+        The element type; None for that of the source, or float32.
+
+    Examples
+    --------
+    >>> x = mx.nd.sparse.row_sparse_array(([[1, 2]], [3]), shape=(4, 2))
+    >>> print(x.asnumpy())
+    [[0. 0.]
+     [0. 0.]
+     [0. 0.]
+     [1. 2.]]
     """
     _require_cpu(ctx)
     if not isinstance(arg1, tuple):
@@ -121,7 +158,17 @@ def row_sparse_array(
 
 
 def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> BaseSparseNDArray:
-    """A sparse array with the values of another one, or of a matrix of SciPy, in their dtype unless one is given."""
+    """A sparse array with the values of another one, or of a matrix of SciPy.
+
+    Parameters
+    ----------
+    source_array:
+        The array; a ValueError is raised for a dense one.
+    ctx:
+        The device, which must be a CPU; None for ``mx.cpu()``.
+    dtype:
+        The element type; None for that of the source.
+    """
     _require_cpu(ctx)
     if isinstance(source_array, BaseSparseNDArray):
         storage = source_array._data
@@ -134,7 +181,25 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> B
 
 
 def zeros(stype: str, shape: Any, ctx: Context | None = None, dtype: Any = None, **_: Any) -> Any:
-    """An array without values of a storage type; for ``'default'`` a dense one of zeros."""
+    """An array without values of a storage type; for ``'default'`` a dense one of zeros.
+
+    Parameters
+    ----------
+    stype:
+        ``'csr'``, ``'row_sparse'`` or ``'default'``.
+    shape:
+        The sizes.
+    ctx:
+        The device, which must be a CPU; None for ``mx.cpu()``.
+    dtype:
+        The element type; None for float32.
+
+    Examples
+    --------
+    >>> x = mx.nd.sparse.zeros("csr", (1000, 1000))
+    >>> x.shape, x.data.size
+    ((1000, 1000), 0)
+    """
     if stype == "default":
         return placed(NDArray(cast("Any", np.zeros(shape, dtype or "float32"))), ctx)
     _require_cpu(ctx)
@@ -145,7 +210,13 @@ def zeros(stype: str, shape: Any, ctx: Context | None = None, dtype: Any = None,
 
 
 def empty(stype: str, shape: Any, ctx: Context | None = None, dtype: Any = None) -> Any:
-    """As :func:`zeros`."""
+    """As :func:`zeros`.
+
+    Parameters
+    ----------
+    stype, shape, ctx, dtype:
+        As of :func:`zeros`.
+    """
     return zeros(stype, shape, ctx, dtype)
 
 
