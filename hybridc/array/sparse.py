@@ -40,7 +40,7 @@ class BaseSparseNDArray(NDArray):
     Parameters
     ----------
     data:
-        The storage; ``mx.nd.sparse.csr_matrix`` and ``row_sparse_array`` make arrays.
+        The storage; :func:`hybridc.nd.sparse.csr_matrix` and the like make arrays.
     """
 
     __slots__ = ()
