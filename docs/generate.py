@@ -58,26 +58,37 @@ def _summary(cls: type) -> str:
 
 def compat() -> str:
     """A table of every marked difference from MXNet, by what a user calls."""
-    rows: list[tuple[str, str, str]] = []
-    for path in sorted((ROOT / "hybridc").rglob("*.py")):
-        source = path.read_text()
-        for where, note in _notes(source) if COMPAT in source else ():
-            rows.append((_called(path, where), note, str(path.relative_to(ROOT / "hybridc"))))
+    rows = [(_called(p, where), note, str(p.relative_to(ROOT / "hybridc"))) for p, where, note in differences()]
     lines = ["| call | difference | in `hybridc/` |", "|---|---|---|"]
     for call, note, file in sorted(rows, key=lambda row: (row[0].lower(), row[2])):
         lines.append(f"| {call} | {note.replace('|', chr(92) + '|')} | `{file}` |")
     return "\n".join(lines) + "\n"
 
 
+def differences() -> Iterator[tuple[Path, str, str]]:
+    """Every marked difference from MXNet: the file, the name in it of what differs, and how."""
+    for path in sorted((ROOT / "hybridc").rglob("*.py")):
+        source = path.read_text()
+        for where, note in _notes(source) if COMPAT in source else ():
+            yield path, where, note
+
+
+def module_of(path: Path) -> str:
+    """The name of the module in a file."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
 def _called(path: Path, where: str) -> str:
     """What a user calls that a definition in a file is: an operator by its name."""
     from hybridc.dialects.operator import Operator
+    from hybridc.dialects.operator_registry import functions
 
     first, _, rest = where.partition(".")
-    module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-    found = getattr(importlib.import_module(module), first, None) if first else None
+    found = getattr(importlib.import_module(module_of(path)), first, None) if first else None
     if inspect.isclass(found) and issubclass(found, Operator) and hasattr(found, "NAME"):
-        return f"`nd.{found.title()}`"
+        operators = [found] if found.NAME else [cls for cls in functions().values() if issubclass(cls, found)]
+        titles = sorted({cls.title() for cls in operators}, key=str.lower)
+        return ", ".join(f"`nd.{title}`" for title in titles if len(titles) == 1 or title[0] != "_")
     method = "" if rest.startswith("_") else f".{rest}" * bool(rest)
     return f"`{first.lstrip('_')}{method}`" if first else f"`{path.stem}`"
 

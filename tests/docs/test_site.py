@@ -77,6 +77,18 @@ def test_an_entry(pages):
     assert "print(mx.nd.softmax(x))" in softmax
 
 
+def test_entries_say_how_mxnet_differs(pages):
+    """As the table of docs/mxnet_differences.md, which is made of the same comments."""
+    table = (ROOT / "docs" / "mxnet_differences.md").read_text()
+    note = 'with mode="raise" negative indices count from the end, as in NumPy; MXNet rejects them.'
+    assert f"| `nd.take` | {note} |" in table
+    entry = pages["operators_array.md"].partition("\n## take\n")[2].partition("\n## ")[0]
+    assert f"\nDiffers from MXNet 1.9 (*there*): {note}\n" in entry
+    method = pages["module.md"].partition("\n## BaseModule\n")[2].partition(" predict\n")[2].partition("\n### ")[0]
+    assert "\nDiffers from MXNet 1.9 (*there*): there this is in train mode if" in method
+    assert sum(text.count("\nDiffers from MXNet 1.9") for text in pages.values()) > 140
+
+
 def test_docstrings_become_markdown(reference):
     text, parameters = reference.parsed(
         """Look at :class:`~hybridc.x.Y` with ``z``.
