@@ -1,4 +1,8 @@
-"""Parameter initializers: ``mx.init``."""
+"""Initializers of parameters: ``mx.init``, which is ``mx.initializer``.
+
+Layers take them as ``weight_initializer`` and so on, ``net.initialize(init)`` takes the one for all others: objects, or
+registered names ("xavier", "zeros"). Their random numbers follow ``mx.random.seed``.
+"""
 
 from __future__ import annotations
 
@@ -54,10 +58,28 @@ class InitDesc(str):
 
 
 class Initializer:
-    """Fills an array by what its name ends with; subclasses define ``_init_weight``.
+    """The base of initializers: fills an array by what its name ends with; subclasses define ``_init_weight``.
 
-    Call it with an :class:`InitDesc` (or a plain name) and an NDArray. A description with the attribute
-    ``__init__`` is initialized by that initializer, whatever its name.
+    Call it with an :class:`InitDesc` (or a plain name) and an NDArray. Names in ``weight`` are filled as the subclass
+    says, ``gamma`` and ``running_var`` with ones, ``bias``, ``beta`` and ``running_mean`` with zeros; other names are a
+    ValueError. A description with the attribute ``__init__`` is initialized by that initializer, whatever its name: so
+    are parameters that have one of their own, as from ``bias_initializer`` of a layer.
+
+    Parameters
+    ----------
+    **kwargs:
+        Arguments that :meth:`dumps` writes.
+
+    Examples
+    --------
+    >>> class Eye(mx.init.Initializer):
+    ...     def _init_weight(self, name, arr):
+    ...         arr[:] = np.eye(*arr.shape)
+    >>> layer = nn.Dense(2, in_units=2, weight_initializer=Eye())
+    >>> layer.initialize()
+    >>> layer.weight.data().asnumpy()
+    array([[1., 0.],
+           [0., 1.]], dtype=float32)
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -66,7 +88,15 @@ class Initializer:
         self._print_func: Callable[[Any], str] = _root_mean_square
 
     def set_verbosity(self, verbose: bool = False, print_func: Callable[[Any], str] | None = None) -> Initializer:
-        """Log every initialization with a statistic of its values (their root mean square by default)."""
+        """Log every initialization with a statistic of its values; returns the initializer.
+
+        Parameters
+        ----------
+        verbose:
+            Whether to log.
+        print_func:
+            A function of the NDArray that gives the text; None: the root mean square of the values.
+        """
         self._verbose = verbose
         self._print_func = print_func or _root_mean_square
         return self
@@ -76,7 +106,15 @@ class Initializer:
         return json.dumps([type(self).__name__.lower(), {k: _plain(v) for k, v in self._kwargs.items()}])
 
     def __call__(self, desc: str, arr: Any) -> None:
-        """Initialize ``arr``, named ``desc``, in place."""
+        """Fill an array.
+
+        Parameters
+        ----------
+        desc:
+            The name of the parameter, an :class:`InitDesc` or a plain string.
+        arr:
+            The NDArray, which is changed in place.
+        """
         if not isinstance(desc, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"an initializer is called with a name and an array, got {desc!r} as the name")
         if isinstance(desc, InitDesc) and desc.global_init is None:
@@ -197,7 +235,13 @@ create = get_create_func(Initializer, "initializer")
 
 
 def register(klass: C) -> C:
-    """Make an initializer class known to :func:`create` by its lower-case name; a decorator."""
+    """Make an initializer class known to :func:`create`, and return it: it is a decorator, too.
+
+    Parameters
+    ----------
+    klass:
+        The class, known by its name in any case; a subclass of :class:`Initializer`, else a CheckError.
+    """
     return _register(klass)
 
 
@@ -231,7 +275,15 @@ def _normal(arr: Any, sigma: float) -> None:
 @register
 @alias("zeros")
 class Zero(Initializer):
-    """All zeros."""
+    """All zeros.
+
+    Examples
+    --------
+    >>> w = mx.nd.array([3, 4])
+    >>> mx.init.Zero()("weight", w)
+    >>> w.asnumpy()
+    array([0., 0.], dtype=float32)
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -243,7 +295,15 @@ class Zero(Initializer):
 @register
 @alias("ones")
 class One(Initializer):
-    """All ones."""
+    """All ones.
+
+    Examples
+    --------
+    >>> w = mx.nd.array([3, 4])
+    >>> mx.init.One()("weight", w)
+    >>> w.asnumpy()
+    array([1., 1.], dtype=float32)
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -254,12 +314,21 @@ class One(Initializer):
 
 @register
 class Constant(Initializer):
-    """A given number, or a given array of the parameter's shape (or one that broadcasts to it).
+    """A given number, or a given array.
 
     Parameters
     ----------
     value:
-        The value, a number or an array.
+        A number, or an array, list or tuple of the parameter's shape, or of one that broadcasts to it; else an
+        MXNetError.
+
+    Examples
+    --------
+    >>> layer = nn.Dense(2, in_units=3, weight_initializer=mx.init.Constant([1, 2, 3]))
+    >>> layer.initialize()
+    >>> layer.weight.data().asnumpy()
+    array([[1., 2., 3.],
+           [1., 2., 3.]], dtype=float32)
     """
 
     # COMPAT(mxnet): lists and tuples are taken too; there they fail when the parameter is initialized.
@@ -280,7 +349,20 @@ class Constant(Initializer):
 
 @register
 class Uniform(Initializer):
-    """Uniform random numbers from [-scale, scale)."""
+    """Uniform random numbers from ``-scale`` to ``scale``.
+
+    Parameters
+    ----------
+    scale:
+        The bound of the numbers.
+
+    Examples
+    --------
+    >>> w = mx.nd.zeros(1000)
+    >>> mx.init.Uniform(scale=0.5)("weight", w)
+    >>> round(float(w.min().asscalar()), 1), round(float(w.max().asscalar()), 1)
+    (-0.5, 0.5)
+    """
 
     def __init__(self, scale: float = 0.07) -> None:
         super().__init__(scale=scale)
@@ -292,7 +374,20 @@ class Uniform(Initializer):
 
 @register
 class Normal(Initializer):
-    """Normal random numbers of mean 0 and standard deviation ``sigma``."""
+    """Normal random numbers of mean 0.
+
+    Parameters
+    ----------
+    sigma:
+        The standard deviation of the numbers.
+
+    Examples
+    --------
+    >>> w = mx.nd.zeros(100_000)
+    >>> mx.init.Normal(sigma=0.5)("weight", w)
+    >>> round(float(w.asnumpy().std()), 1)
+    0.5
+    """
 
     def __init__(self, sigma: float = 0.01) -> None:
         super().__init__(sigma=sigma)
@@ -307,6 +402,21 @@ class Orthogonal(Initializer):
     """A random matrix with orthogonal rows or columns (whichever are fewer), times ``scale``.
 
     From Saxe et al., https://arxiv.org/abs/1312.6120. Dimensions after the first count as one.
+
+    Parameters
+    ----------
+    scale:
+        The length of the rows or columns.
+    rand_type:
+        "uniform" or "normal": the distribution of the matrix from which it is computed.
+
+    Examples
+    --------
+    >>> w = mx.nd.zeros((2, 3))
+    >>> mx.init.Orthogonal(scale=2)("weight", w)
+    >>> abs(mx.nd.dot(w, w.T)).asnumpy().round(3)
+    array([[4., 0.],
+           [0., 4.]], dtype=float32)
     """
 
     def __init__(self, scale: float = 1.414, rand_type: str = "uniform") -> None:
@@ -330,8 +440,26 @@ class Orthogonal(Initializer):
 class Xavier(Initializer):
     """Random numbers of scale ``sqrt(magnitude / factor)``, which keeps the gradients' scale across layers.
 
-    ``factor`` is the number of inputs (``factor_type='in'``), outputs (``'out'``) or their mean (``'avg'``).
-    The scale is the bound (``rnd_type='uniform'``) or the standard deviation (``'gaussian'``).
+    The weight is of shape (outputs, inputs, …); kernels of convolutions multiply both numbers by the size of their
+    window. Weights of one dimension are a ValueError. From Glorot and Bengio, "Understanding the difficulty of training
+    deep feedforward neural networks".
+
+    Parameters
+    ----------
+    rnd_type:
+        "uniform": numbers between the scale and its negative; "gaussian": normal ones with this standard deviation.
+    factor_type:
+        What ``factor`` is: "in", the number of inputs; "out", that of outputs; "avg", the mean of both.
+    magnitude:
+        The numerator.
+
+    Examples
+    --------
+    >>> w = mx.nd.zeros((100, 200))
+    >>> mx.init.Xavier()("weight", w)
+    >>> scale = (3 / 150) ** 0.5  # 0.1414
+    >>> round(float(w.max().asscalar()), 2), bool((abs(w) <= scale).asnumpy().all())
+    (0.14, True)
     """
 
     def __init__(self, rnd_type: str = "uniform", factor_type: str = "avg", magnitude: float = 3) -> None:
@@ -366,8 +494,15 @@ class MSRAPrelu(Xavier):
 
     Parameters
     ----------
-    factor_type:
-        "in", "out" or "avg": which units count.
+    slope:
+        The slope of the PReLU below 0; 0 for a ReLU.
+
+    Examples
+    --------
+    >>> w = mx.nd.zeros((1000, 200))
+    >>> mx.init.MSRAPrelu("in", slope=0)("weight", w)
+    >>> round(float(w.asnumpy().std()), 2)  # sqrt(2 / 200)
+    0.1
     """
 
     def __init__(self, factor_type: str = "avg", slope: float = 0.25) -> None:
@@ -377,7 +512,16 @@ class MSRAPrelu(Xavier):
 
 @register
 class Bilinear(Initializer):
-    """The kernel of bilinear upsampling, for the weight (4 dimensions) of a transposed convolution."""
+    """The kernel of bilinear upsampling, for the weight (4 dimensions) of a transposed convolution.
+
+    Examples
+    --------
+    >>> w = mx.nd.zeros((1, 1, 4, 4))  # for a stride of 2
+    >>> mx.init.Bilinear()("weight", w)
+    >>> w.asnumpy()[0, 0, :2]
+    array([[0.0625, 0.1875, 0.1875, 0.0625],
+           [0.1875, 0.5625, 0.5625, 0.1875]], dtype=float32)
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -396,7 +540,20 @@ class Bilinear(Initializer):
 
 @register
 class LSTMBias(Initializer):
-    """Zeros, but ``forget_bias`` for the forget gate: the second of the four gates of an LSTM's bias."""
+    """Zeros, but ``forget_bias`` for the forget gate: the second of the four gates of an LSTM's bias.
+
+    Parameters
+    ----------
+    forget_bias:
+        The value for the forget gate.
+
+    Examples
+    --------
+    >>> cell = gluon.rnn.LSTMCell(2, i2h_bias_initializer=mx.init.LSTMBias(1.0))
+    >>> cell.initialize()
+    >>> cell.i2h_bias.data().asnumpy()
+    array([0., 0., 1., 1., 0., 0., 0., 0.], dtype=float32)
+    """
 
     def __init__(self, forget_bias: float = 1.0) -> None:
         super().__init__(forget_bias=forget_bias)
@@ -411,12 +568,12 @@ class LSTMBias(Initializer):
 
 @register
 class FusedRNN(Initializer):
-    """The parts of the one parameter of an ``RNN`` by ``init``, the global initializer if that is None.
-
-    Biases of the forget gates of an LSTM are ``forget_bias``.
+    """The parts of the one parameter of the operator ``RNN``, each as a parameter of its own.
 
     Parameters
     ----------
+    init:
+        The initializer of the parts, or a registered name; None: the one for all parameters.
     num_hidden:
         The size of the hidden state.
     num_layers:
@@ -425,6 +582,16 @@ class FusedRNN(Initializer):
         "rnn_relu", "rnn_tanh", "lstm" or "gru".
     bidirectional:
         Whether there are layers of both directions.
+    forget_bias:
+        The bias of the forget gates of an LSTM.
+
+    Examples
+    --------
+    >>> w = mx.nd.zeros(16)  # of one input and one unit: two weights and two biases of 4 gates each
+    >>> mx.init.FusedRNN("ones", num_hidden=1, num_layers=1, mode="lstm", forget_bias=2.0)("rnn_weight", w)
+    >>> w.asnumpy()
+    array([1., 1., 1., 1., 1., 1., 1., 1., 0., 2., 0., 0., 0., 2., 0., 0.],
+          dtype=float32)
     """
 
     def __init__(
@@ -463,12 +630,23 @@ class FusedRNN(Initializer):
 class Mixed:
     """The initializer of the first regular expression that matches the start of the parameter's name.
 
+    A name that none matches is a ValueError: let the last one be ``".*"``.
+
     Parameters
     ----------
     patterns:
         Regular expressions of names.
     initializers:
-        The initializer for each.
+        The initializer for each, or its registered name.
+
+    Examples
+    --------
+    >>> init = mx.init.Mixed(["conv", ".*"], [mx.init.Constant(5), "ones"])
+    >>> w, v = mx.nd.zeros(2), mx.nd.zeros(2)
+    >>> init("conv0_weight", w)
+    >>> init("dense0_weight", v)
+    >>> w.asnumpy(), v.asnumpy()
+    (array([5., 5.], dtype=float32), array([1., 1.], dtype=float32))
     """
 
     def __init__(self, patterns: Sequence[str], initializers: Sequence[Any]) -> None:
@@ -482,7 +660,15 @@ class Mixed:
         self.map = [(re.compile(pattern), init) for pattern, init in zip(patterns, made)]
 
     def __call__(self, name: str, arr: Any) -> None:
-        """Initialize ``arr``, named ``name``, in place."""
+        """Fill an array.
+
+        Parameters
+        ----------
+        name:
+            The name of the parameter.
+        arr:
+            The NDArray, which is changed in place.
+        """
         for pattern, init in self.map:
             if pattern.match(name):
                 init(name, arr)
@@ -501,9 +687,20 @@ class Load:
     Parameters
     ----------
     param:
-        Arrays by name, or the file that has them.
+        Arrays by name, or the name of a parameter file.
+    default_init:
+        The initializer of names that are not there; None: they are a CheckError.
     verbose:
         Whether it is logged which initializer was used.
+
+    Examples
+    --------
+    >>> init = mx.init.Load({"arg:dense0_weight": mx.nd.array([3, 4])}, default_init=mx.init.One())
+    >>> w, other = mx.nd.zeros(2), mx.nd.zeros(2)
+    >>> init("dense0_weight", w)
+    >>> init("dense1_weight", other)
+    >>> w.asnumpy(), other.asnumpy()
+    (array([3., 4.], dtype=float32), array([1., 1.], dtype=float32))
     """
 
     def __init__(self, param: Any, default_init: Any = None, verbose: bool = False) -> None:
@@ -517,7 +714,15 @@ class Load:
         self.verbose = verbose
 
     def __call__(self, name: str, arr: Any) -> None:
-        """Initialize ``arr``, named ``name``, in place."""
+        """Fill an array.
+
+        Parameters
+        ----------
+        name:
+            The name of the parameter.
+        arr:
+            The NDArray, which is changed in place.
+        """
         loaded = self.param.get(name)
         if loaded is None and self.default_init is None:
             raise CheckError(

@@ -1,4 +1,8 @@
-"""Learning rate schedules: called with the number of updates done, they give the rate of the next one."""
+"""Learning rate schedules: ``mx.lr_scheduler``. Called with the number of an update, they give its learning rate.
+
+An optimizer calls the one that it is given as ``lr_scheduler``. Updates count from 1, and an update is one call of
+``Trainer.step``: steps and warm-ups are numbers of batches, not of epochs.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +19,28 @@ from hybridc.ground.absent import absent as _absent
 
 
 class LRScheduler:
-    """``lr(num_update)``: a warm-up, then whatever the subclass says.
+    """The base of schedules: a warm-up, then what the subclass says; here ``base_lr``.
 
     While ``num_update < warmup_steps`` the rate rises from ``warmup_begin_lr`` to ``base_lr`` in equal
-    increments (``warmup_mode='linear'``) or stays at ``warmup_begin_lr`` (``'constant'``).
+    increments (``warmup_mode='linear'``) or stays at ``warmup_begin_lr`` (``'constant'``). A schedule of your own
+    defines :meth:`scheduled`.
 
     Parameters
     ----------
     base_lr:
-        The learning rate at the start.
+        The learning rate after the warm-up. An optimizer made with a ``learning_rate`` as well sets it to that.
     warmup_steps:
-        The number of updates during which the rate rises to ``base_lr``.
+        The number of updates of the warm-up, an integer; 0: there is none.
     warmup_begin_lr:
-        The rate at the first of these.
+        The rate that the warm-up begins with, at most ``base_lr``, else a ValueError.
     warmup_mode:
-        "linear", or "constant": the rate is ``warmup_begin_lr`` until then.
+        "linear": the rate rises in the warm-up; "constant": it is ``warmup_begin_lr``.
+
+    Examples
+    --------
+    >>> schedule = mx.lr_scheduler.LRScheduler(base_lr=1.0, warmup_steps=4)
+    >>> [schedule(n) for n in range(6)]
+    [0.0, 0.25, 0.5, 0.75, 1.0, 1.0]
     """
 
     def __init__(
@@ -54,25 +65,61 @@ class LRScheduler:
         self.warmup_mode = warmup_mode
 
     def get_warmup_lr(self, num_update: int) -> float:
-        """The rate during warm-up."""
+        """The rate during the warm-up.
+
+        Parameters
+        ----------
+        num_update:
+            The number of the update, less than ``warmup_steps``.
+        """
         if self.warmup_mode == "constant":
             return self.warmup_begin_lr
         rise = (self.warmup_final_lr - self.warmup_begin_lr) * num_update / self.warmup_steps
         return self.warmup_begin_lr + rise
 
     def __call__(self, num_update: int) -> float:
-        """The rate after ``num_update`` updates, the largest count of updates over all weights."""
+        """The learning rate of an update.
+
+        Parameters
+        ----------
+        num_update:
+            The number of the update: the largest of all weights, where these are not updated equally often.
+        """
         if num_update < self.warmup_steps:
             return self.get_warmup_lr(num_update)
         return self.scheduled(num_update)
 
     def scheduled(self, num_update: int) -> float:
-        """The rate after warm-up: what subclasses define. Here it stays at ``base_lr``."""
+        """The rate after the warm-up: what subclasses define. Here it stays at ``base_lr``.
+
+        Parameters
+        ----------
+        num_update:
+            The number of the update, at least ``warmup_steps``.
+        """
         return self.base_lr
 
 
 class FactorScheduler(LRScheduler):
-    """``base_lr * factor ** floor((num_update - 1) / step)``, but at least ``stop_factor_lr``."""
+    """``base_lr * factor ** floor((num_update - 1) / step)``, but at least ``stop_factor_lr``.
+
+    It multiplies ``base_lr`` itself, so an earlier update after a later one does not have the old rate again.
+
+    Parameters
+    ----------
+    step:
+        The number of updates with the same rate, at least 1, else a ValueError.
+    factor:
+        What the rate is multiplied by after these, at most 1, else a ValueError.
+    stop_factor_lr:
+        The least rate.
+
+    Examples
+    --------
+    >>> schedule = mx.lr_scheduler.FactorScheduler(step=2, factor=0.5, base_lr=1.0)
+    >>> [schedule(n) for n in range(1, 8)]
+    [1.0, 1.0, 0.5, 0.5, 0.25, 0.25, 0.125]
+    """
 
     def __init__(
         self,
@@ -109,10 +156,20 @@ class FactorScheduler(LRScheduler):
 class MultiFactorScheduler(LRScheduler):
     """``base_lr * factor ** k`` where ``k`` steps of the list lie below ``num_update``.
 
+    It multiplies ``base_lr`` itself, so an earlier update after a later one does not have the old rate again.
+
     Parameters
     ----------
     step:
-        The updates after which the rate is multiplied.
+        The updates after which the rate is multiplied: a list of increasing integers from 1, else a CheckError.
+    factor:
+        What the rate is multiplied by after each of these, at most 1, else a ValueError.
+
+    Examples
+    --------
+    >>> schedule = mx.lr_scheduler.MultiFactorScheduler(step=[2, 5], factor=0.5, base_lr=1.0)
+    >>> [schedule(n) for n in range(1, 8)]
+    [1.0, 1.0, 0.5, 0.5, 0.5, 0.25, 0.25]
     """
 
     def __init__(
@@ -147,7 +204,18 @@ class MultiFactorScheduler(LRScheduler):
 
 
 class _Decay(LRScheduler):
-    """From ``base_lr`` to ``final_lr`` along a curve from 1 to 0, which the subclass gives."""
+    """From ``base_lr`` to ``final_lr`` along a curve from 1 to 0, which the subclass gives.
+
+    Parameters
+    ----------
+    max_update:
+        The update from which on the rate is ``final_lr``: an integer of at least 1, and more than ``warmup_steps``.
+    base_lr:
+        The rate at the beginning of the curve, and at the end of the warm-up. What is assigned to the attribute later
+        does not count.
+    final_lr:
+        The rate at the end.
+    """
 
     def __init__(
         self,
@@ -170,7 +238,13 @@ class _Decay(LRScheduler):
         self.max_steps = max_update - warmup_steps
 
     def curve(self, done: float) -> float:
-        """1 at ``done = 0``, 0 at ``done = 1``."""
+        """How much of ``base_lr - final_lr`` is left: 1 at the beginning, 0 at the end.
+
+        Parameters
+        ----------
+        done:
+            The share of the updates after the warm-up that are done, from 0 to 1.
+        """
         return 1.0 - done
 
     def scheduled(self, num_update: int) -> float:
@@ -182,7 +256,19 @@ class _Decay(LRScheduler):
 
 
 class PolyScheduler(_Decay):
-    """``final_lr + (base_lr - final_lr) * (1 - done) ** pwr`` with ``done`` from 0 to 1 at ``max_update``."""
+    """``final_lr + (base_lr - final_lr) * (1 - done) ** pwr`` with ``done`` from 0 to 1 at ``max_update``.
+
+    Parameters
+    ----------
+    pwr:
+        The exponent: 1 for a line, more for a faster start.
+
+    Examples
+    --------
+    >>> schedule = mx.lr_scheduler.PolyScheduler(max_update=4, base_lr=1.0, pwr=2)
+    >>> [schedule(n) for n in range(6)]
+    [1.0, 0.5625, 0.25, 0.0625, 0.0, 0.0]
+    """
 
     def __init__(
         self,
@@ -202,12 +288,13 @@ class PolyScheduler(_Decay):
 
 
 class CosineScheduler(_Decay):
-    """``final_lr + (base_lr - final_lr) * (1 + cos(pi * done)) / 2``, ``done`` as in PolyScheduler.
+    """``final_lr + (base_lr - final_lr) * (1 + cos(pi * done)) / 2`` with ``done`` from 0 to 1 at ``max_update``.
 
-    Parameters
-    ----------
-    max_update:
-        The update from which on the rate is ``final_lr``.
+    Examples
+    --------
+    >>> schedule = mx.lr_scheduler.CosineScheduler(max_update=4, base_lr=1.0)
+    >>> [round(schedule(n), 4) for n in range(6)]
+    [1.0, 0.8536, 0.5, 0.1464, 0.0, 0.0]
     """
 
     def curve(self, done: float) -> float:

@@ -1,4 +1,4 @@
-"""Examples of docstrings run and print what they show; every layer, cell, loss, optimizer and metric has one."""
+"""Examples of docstrings run and print what they show; every layer, optimizer, metric and their like has one."""
 
 from __future__ import annotations
 
@@ -46,6 +46,9 @@ PAGES: dict[str, type] = {
     "hybridc.gluon.contrib.rnn": mx.gluon.Block,
     "hybridc.gluon.loss": mx.gluon.Block,
     "hybridc.optimizer": mx.optimizer.Optimizer,
+    "hybridc.optimizer.contrib": mx.optimizer.Optimizer,
+    "hybridc.lr_scheduler": mx.lr_scheduler.LRScheduler,
+    "hybridc.initializer": mx.init.Initializer,
     "hybridc.metric": mx.metric.EvalMetric,
 }
 # Those that have none yet. Sets only shrink: whoever adds a class gives it an example.
