@@ -1,4 +1,9 @@
-"""Automatic differentiation of what ran eagerly: ``record``, ``backward``, ``grad`` and custom ``Function``."""
+"""Automatic differentiation of what ran: ``mx.autograd``.
+
+Inside ``with record():`` each operator that depends on a variable is noted on a tape; ``backward`` goes back along it,
+and puts gradients into the variables' ``grad``. Variables are arrays of which ``attach_grad`` was called, and the
+parameters of networks.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +36,16 @@ class Differentiable(Protocol):
     """The interface of a tape node to what it recorded."""
 
     def vjp(self, ograds: Sequence[Any], node: TapeNode, into: Mapping[int, Any]) -> Sequence[Any]:
-        """Gradients of the inputs of its node; they may be written into the raw arrays ``into``, by input.
+        """The gradients of the inputs of its node, None where there is none.
 
-        ``ograds`` are those of the outputs, None where none arrived.
+        Parameters
+        ----------
+        ograds:
+            The gradients of the outputs, NDArrays; None where none arrived.
+        node:
+            The tape's node, which has the inputs and the outputs.
+        into:
+            Raw arrays by the number of an input: its gradient may be written there.
         """
         ...
 
@@ -42,12 +54,26 @@ class Differentiable(Protocol):
         ...
 
     def inputs_of(self, output: int) -> Collection[int] | None:
-        """Indices of the inputs on which an output depends; None for all of them."""
+        """Indices of the inputs on which an output depends; None for all of them.
+
+        Parameters
+        ----------
+        output:
+            The number of the output.
+        """
         ...
 
 
 class Leaf:
-    """A variable whose gradient is wanted: its buffer, how to write there, whether that happened since it was used."""
+    """A variable on the tape: the buffer of its gradient, and whether that was written since it was used.
+
+    Parameters
+    ----------
+    grad:
+        The array into which ``backward`` writes the gradient.
+    req:
+        How: "write", "add" or "null".
+    """
 
     __slots__ = ("fresh", "grad", "req")
     is_alive = True
@@ -59,7 +85,23 @@ class Leaf:
 
 
 class TapeNode:
-    """One recorded operator, its inputs with their tape entries, its results; alive until its graph is freed."""
+    """One recorded operator; alive until its graph is freed.
+
+    An entry is a pair of a node and the number of one of its outputs, or of a :class:`Leaf` and 0.
+
+    Parameters
+    ----------
+    op:
+        The operator, or a :class:`Differentiable`.
+    arrays:
+        The raw arrays of the inputs.
+    entries:
+        The entry of each input at the call; None for one that depends on no variable.
+    outputs:
+        The raw arrays of the results.
+    visible:
+        How many of the results the caller got, the first ones.
+    """
 
     __slots__ = ("__weakref__", "arrays", "entries", "is_alive", "op", "order", "outputs", "visible")
 
@@ -75,7 +117,15 @@ class TapeNode:
         self.is_alive = True
 
     def backward(self, ograds: Sequence[Any], into: Mapping[int, Any]) -> Sequence[Any]:
-        """Gradients of this node's inputs, in the arrays ``into``, by input, if the operator can write there."""
+        """The gradients of this node's inputs, None where there is none.
+
+        Parameters
+        ----------
+        ograds:
+            The gradients of the visible outputs; None where none arrived.
+        into:
+            Raw arrays by the number of an input: an operator that can writes its gradient there.
+        """
         if self.arrays is None:
             raise freed_error()
         if not isinstance(self.op, Operator):
@@ -92,7 +142,13 @@ class TapeNode:
         return [_restore(a, e) for a, e in zip(self.arrays, self.entries, strict=True)]
 
     def entries_of(self, output: int) -> Iterable[Any]:
-        """The tape entries of the inputs on which an output depends."""
+        """The tape entries of the inputs on which an output depends.
+
+        Parameters
+        ----------
+        output:
+            The number of the output.
+        """
         found = None if isinstance(self.op, Operator) else self.op.inputs_of(output)
         return self.entries if found is None else [self.entries[i] for i in found]
 
@@ -126,7 +182,19 @@ def _restore(array: Any, entry: Any) -> NDArray:
 
 
 def record_operator(op: Any, inputs: Sequence[NDArray], arrays: Sequence[Any], outputs: Sequence[NDArray]) -> None:
-    """Put an operator (or anything with ``vjp``) on the tape, if any of its inputs is on it."""
+    """Put an operator on the tape, if any of its inputs is on it.
+
+    Parameters
+    ----------
+    op:
+        The operator, or a :class:`Differentiable`.
+    inputs:
+        Its inputs.
+    arrays:
+        Their raw arrays, which the tape keeps.
+    outputs:
+        Its results, which get their entries on the tape.
+    """
     # x._entry, without the calls of the property: every recorded operator passes here.
     entries = [t if (t := x._tape).__class__ is tuple and t[0].is_alive else None for x in inputs]
     if not any(entries):
@@ -166,22 +234,70 @@ class _Scope:
 
 
 def record(train_mode: bool = True) -> _Scope:
-    """Record operators for differentiation, in train mode by default."""
+    """Within the ``with`` block operators are recorded, for differentiation.
+
+    Parameters
+    ----------
+    train_mode:
+        Whether they behave as in training: Dropout drops, and BatchNorm uses the statistics of the batch.
+
+    Examples
+    --------
+    >>> x = mx.nd.array([1, 2, 3])
+    >>> x.attach_grad()
+    >>> with autograd.record():
+    ...     y = x * x
+    >>> y.backward()
+    >>> x.grad.asnumpy()
+    array([2., 4., 6.], dtype=float32)
+    """
     return _Scope(True, train_mode)
 
 
 def pause(train_mode: bool = False) -> _Scope:
-    """Do not record inside this block."""
+    """Within the ``with`` block nothing is recorded: its results are constants for ``backward``.
+
+    Parameters
+    ----------
+    train_mode:
+        Whether operators behave as in training there.
+
+    Examples
+    --------
+    >>> x = mx.nd.array([1, 2, 3])
+    >>> x.attach_grad()
+    >>> with autograd.record():
+    ...     with autograd.pause():
+    ...         factor = x * x
+    ...     y = factor * x
+    >>> y.backward()
+    >>> x.grad.asnumpy()  # factor, rather than 3 * x * x
+    array([1., 4., 9.], dtype=float32)
+    """
     return _Scope(False, train_mode)
 
 
 def train_mode() -> _Scope:
-    """Behave as in training (Dropout drops) without changing recording."""
+    """Within the ``with`` block operators behave as in training (Dropout drops); recording stays as it is.
+
+    Examples
+    --------
+    >>> with autograd.train_mode():
+    ...     autograd.is_training(), autograd.is_recording()
+    (True, False)
+    """
     return _Scope(None, True)
 
 
 def predict_mode() -> _Scope:
-    """Behave as in prediction without changing recording."""
+    """Within the ``with`` block operators behave as in prediction; recording stays as it is.
+
+    Examples
+    --------
+    >>> with autograd.record(), autograd.predict_mode():
+    ...     autograd.is_training(), autograd.is_recording()
+    (False, True)
+    """
     return _Scope(None, False)
 
 
@@ -198,13 +314,25 @@ def is_training() -> bool:
 
 
 def set_recording(is_recording: bool) -> bool:
-    """Switch recording; returns the previous state."""
+    """Switch recording; returns whether it was on. :func:`record` and :func:`pause` do that for a ``with`` block.
+
+    Parameters
+    ----------
+    is_recording:
+        Whether operators are recorded from now on, in this thread.
+    """
     previous, STATE.recording = STATE.recording, is_recording
     return previous
 
 
 def set_training(train_mode: bool) -> bool:
-    """Switch train mode; returns the previous state."""
+    """Switch train mode; returns whether it was on.
+
+    Parameters
+    ----------
+    train_mode:
+        Whether operators behave as in training from now on, in this thread.
+    """
     previous, STATE.training = STATE.training, train_mode
     return previous
 
@@ -219,7 +347,28 @@ def mark_variables(
     gradients: NDArray | Sequence[NDArray],
     grad_reqs: str | Sequence[str] = "write",
 ) -> None:
-    """Make arrays variables: ``backward`` puts their gradients into the given arrays."""
+    """Make arrays variables: ``backward`` puts their gradients into given arrays. ``attach_grad`` makes these itself.
+
+    Parameters
+    ----------
+    variables:
+        An array, or a list of arrays.
+    gradients:
+        The array for the gradient of each, of the same shape; else an MXNetError.
+    grad_reqs:
+        How gradients get there, for all or as a list: "write" replaces what is there, "add" adds to it, and with
+        "null" the array is no variable.
+
+    Examples
+    --------
+    >>> x, dx = mx.nd.array([1, 2]), mx.nd.array([10, 10])
+    >>> autograd.mark_variables(x, dx, "add")
+    >>> with autograd.record():
+    ...     y = 3 * x
+    >>> y.backward()
+    >>> dx.asnumpy()
+    array([13., 13.], dtype=float32)
+    """
     variables = [variables] if isinstance(variables, NDArray) else variables
     gradients = [gradients] if isinstance(gradients, NDArray) else gradients
     reqs = [grad_reqs] * len(variables) if isinstance(grad_reqs, str) else grad_reqs
@@ -233,12 +382,24 @@ def mark_variables(
 
 
 def has_fresh_grad(x: NDArray) -> bool:
-    """Whether ``backward`` wrote this variable's gradient since :func:`mark_used`."""
+    """Whether ``backward`` wrote the gradient of a variable since :func:`mark_used`.
+
+    Parameters
+    ----------
+    x:
+        The variable; False for an array that is none.
+    """
     return x._leaf is not None and x._leaf.fresh
 
 
 def mark_used(x: NDArray) -> None:
-    """The gradient of this variable served its purpose; the next use needs another ``backward``."""
+    """Note that the gradient of a variable served its purpose: the next use needs another ``backward``.
+
+    Parameters
+    ----------
+    x:
+        The variable.
+    """
     if x._leaf is not None:
         x._leaf.fresh = False
 
@@ -416,7 +577,32 @@ def backward(
     retain_graph: bool = False,
     train_mode: bool = True,
 ) -> None:
-    """Compute gradients of the heads with respect to all marked variables and put them into their ``grad``."""
+    """Compute the gradients of heads with respect to all variables on which they depend, into the variables' ``grad``.
+
+    A variable's gradient is the sum over the heads. Whether it replaces what is there, its ``grad_req`` says.
+
+    Parameters
+    ----------
+    heads:
+        An array, or a list of arrays, that were computed while recording; others are an MXNetError.
+    head_grads:
+        The gradient of each head, of its shape: the factors of its elements. None: ones.
+    retain_graph:
+        Whether the same heads can be differentiated again; else what was saved for that is freed.
+    train_mode:
+        What :func:`is_training` is in the ``backward`` of functions and custom operators. The gradients of all others
+        are those of what ran.
+
+    Examples
+    --------
+    >>> x = mx.nd.array([1, 2])
+    >>> x.attach_grad()
+    >>> with autograd.record():
+    ...     y, z = x * x, 5 * x
+    >>> autograd.backward([y, z], [mx.nd.array([1, 10]), None])
+    >>> x.grad.asnumpy()  # [1, 10] * 2 * x + 5
+    array([ 7., 45.], dtype=float32)
+    """
     # COMPAT(mxnet): the gradients are those of the forward's mode; there they are of the train_mode given here, and
     # after record(train_mode=False) wrong without backward(train_mode=False).
     begin = now() if RECORDER.calls else 0
@@ -449,9 +635,32 @@ def grad(
     create_graph: bool = False,
     train_mode: bool = True,
 ) -> list[NDArray]:
-    """Gradients of the heads with respect to the variables, returned and not stored: a list, also for one variable.
+    """The gradients of heads with respect to variables: a list, also for one variable. No ``grad`` is written.
 
-    With ``create_graph`` they can be differentiated again.
+    Parameters
+    ----------
+    heads:
+        An array, or a list of arrays, that were computed while recording; others are an MXNetError.
+    variables:
+        An array, or a list of arrays: variables, or what was computed from them while recording.
+    head_grads:
+        The gradient of each head, of its shape: the factors of its elements. None: ones.
+    retain_graph:
+        Whether the same heads can be differentiated again; None: as ``create_graph``.
+    create_graph:
+        Whether the gradients are recorded as well, so that they can be differentiated.
+    train_mode:
+        What :func:`is_training` is in the ``backward`` of functions and custom operators.
+
+    Examples
+    --------
+    >>> x = mx.nd.array([1, 2])
+    >>> x.attach_grad()
+    >>> with autograd.record():
+    ...     [dx] = autograd.grad(x**3, x, create_graph=True)  # 3 * x**2
+    >>> dx.backward()
+    >>> x.grad.asnumpy()  # 6 * x
+    array([ 6., 12.], dtype=float32)
     """
     wanted = [variables] if isinstance(variables, NDArray) else list(variables)
     if not wanted:
@@ -486,7 +695,13 @@ def _record_constants(sources: Sequence[NDArray], results: Sequence[NDArray]) ->
 
 
 def get_symbol(x: NDArray) -> Any:
-    """The Symbol of the operators from which an array was computed while recording, with variables var0, var1, …"""
+    """The Symbol of the operators from which an array was computed while recording, with variables var0, var1, ….
+
+    Parameters
+    ----------
+    x:
+        The array.
+    """
     return HOOKS.symbol_of_tape(x)
 
 
@@ -516,7 +731,19 @@ def tape_position() -> int:
 def gradients_since(
     position: int, heads: Sequence[NDArray], variables: Sequence[NDArray], head_grads: Sequence[NDArray]
 ) -> list[NDArray]:
-    """Differentiable gradients, from the records since a position of the tape."""
+    """Differentiable gradients, from the records since a position of the tape.
+
+    Parameters
+    ----------
+    position:
+        What :func:`tape_position` gave; the graph before it stays.
+    heads:
+        What is differentiated.
+    variables:
+        With respect to what.
+    head_grads:
+        The gradient of each head.
+    """
     entries: list[Any] = [x._entry for x in variables]
     gradients, _ = _run_backward(heads, head_grads, True, True, STATE.training, entries, position)
     found = [gradients.get(*e) for e in entries]
@@ -547,13 +774,29 @@ class CopyRule:
     """The tape's view of a copy: the gradient goes back to the device of the input, in its dtype."""
 
     def inputs_of(self, output: int) -> None:
-        """All inputs."""
+        """All inputs: None.
+
+        Parameters
+        ----------
+        output:
+            The number of the output, 0.
+        """
 
     def release(self) -> None:
         """Nothing to release."""
 
     def vjp(self, ograds: Sequence[Any], node: TapeNode, into: Mapping[int, Any]) -> Sequence[Any]:
-        """The gradient of the copy, copied back."""
+        """The gradient of the copy, copied back.
+
+        Parameters
+        ----------
+        ograds:
+            The gradient of the copy, in a list.
+        node:
+            The tape's node, which has the input.
+        into:
+            Not used.
+        """
         [x], [dy] = node.inputs(), ograds
         dy = dy.as_in_context(x.context)
         return [dy if dy.dtype == x.dtype else HOOKS.function("cast")(dy, x.dtype)]
@@ -563,7 +806,15 @@ _COPY = CopyRule()
 
 
 def record_copy(x: NDArray, copy: NDArray) -> None:
-    """Put the copy of an array, on any device and in any dtype, on the tape."""
+    """Put the copy of an array, on any device and in any dtype, on the tape.
+
+    Parameters
+    ----------
+    x:
+        The array.
+    copy:
+        Its copy.
+    """
     record_operator(_COPY, [x], [x._data], [copy])
 
 
@@ -573,22 +824,59 @@ def record_copy(x: NDArray, copy: NDArray) -> None:
 class Function:
     """An operation with a gradient of your own: override ``forward`` and ``backward``, then call an instance.
 
-    Both get and return NDArrays; ``save_for_backward`` keeps arrays in ``saved_tensors``.
+    Both get and return NDArrays: ``backward`` gets a gradient for each output, and returns one for each input, of its
+    shape, or None. ``save_for_backward`` keeps arrays in ``saved_tensors``. Make an instance for each call. A function
+    cannot be part of a hybridized block; an ``mx.operator.CustomOp`` can.
+
+    Examples
+    --------
+    >>> class Square(autograd.Function):
+    ...     def forward(self, x):
+    ...         self.save_for_backward(x)
+    ...         return x * x
+    ...     def backward(self, dy):
+    ...         [x] = self.saved_tensors
+    ...         return 2 * x * dy
+    >>> x = mx.nd.array([1, 2, 3])
+    >>> x.attach_grad()
+    >>> with autograd.record():
+    ...     y = Square()(x)
+    >>> y.backward()
+    >>> x.grad.asnumpy()
+    array([2., 4., 6.], dtype=float32)
     """
 
     def __init__(self) -> None:
         self.saved_tensors: tuple[Any, ...] = ()
 
     def save_for_backward(self, *args: Any) -> None:
-        """Keep arrays for ``backward``."""
+        """Keep arrays for ``backward``, in ``saved_tensors``.
+
+        Parameters
+        ----------
+        *args:
+            The arrays, or whatever ``backward`` needs.
+        """
         self.saved_tensors = args
 
     def forward(self, *inputs: Any) -> Any:
-        """Compute the outputs from the inputs."""
+        """Override to compute the outputs from the inputs: an array, or several. Nothing is recorded in it.
+
+        Parameters
+        ----------
+        *inputs:
+            What the instance is called with.
+        """
         raise MXNetError(f"{type(self).__name__} must override forward(self, *inputs)")
 
     def backward(self, *output_grads: Any) -> Any:
-        """Compute the gradients of the inputs from those of the outputs."""
+        """Override to compute the gradients of the inputs: an array, or as many as there are inputs.
+
+        Parameters
+        ----------
+        *output_grads:
+            The gradient of each output; zeros where none arrived.
+        """
         raise MXNetError(f"{type(self).__name__} must override backward(self, *output_grads)")
 
     def __call__(self, *inputs: NDArray) -> Any:
@@ -637,6 +925,12 @@ class _FunctionRule:
                     f"of shape {x.shape}; the shapes must be equal"
                 )
         return grads
+
+
+__all__ = [
+    "Function", "backward", "get_symbol", "grad", "is_recording", "is_training", "mark_variables", "pause",
+    "predict_mode", "record", "set_recording", "set_training", "train_mode",
+]  # fmt: skip
 
 
 if not TYPE_CHECKING:  # what there is not is an error of the type checker

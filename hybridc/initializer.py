@@ -60,10 +60,10 @@ class InitDesc(str):
 class Initializer:
     """The base of initializers: fills an array by what its name ends with; subclasses define ``_init_weight``.
 
-    Call it with an :class:`InitDesc` (or a plain name) and an NDArray. Names in ``weight`` are filled as the subclass
-    says, ``gamma`` and ``running_var`` with ones, ``bias``, ``beta`` and ``running_mean`` with zeros; other names are a
+    Call it with an :class:`InitDesc` (or a plain name) and an NDArray. Names that end in "weight" are filled as the
+    subclass says, "gamma" and "running_var" with ones, "bias", "beta" and "running_mean" with zeros; other names are a
     ValueError. A description with the attribute ``__init__`` is initialized by that initializer, whatever its name: so
-    are parameters that have one of their own, as from ``bias_initializer`` of a layer.
+    are parameters that have one of their own, as the "bias_initializer" of a layer.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ class LRScheduler:
     Parameters
     ----------
     base_lr:
-        The learning rate after the warm-up. An optimizer made with a ``learning_rate`` as well sets it to that.
+        The learning rate after the warm-up. An optimizer that has a learning rate as well sets it to that.
     warmup_steps:
         The number of updates of the warm-up, an integer; 0: there is none.
     warmup_begin_lr:
