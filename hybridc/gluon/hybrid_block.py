@@ -75,15 +75,32 @@ def _no_child(parent: Block, value: Any, wrapper: str) -> AttributeValueError:
 class Block(BlockRoot):
     """A layer or network: its children and parameters are what is assigned to its attributes.
 
-    Override ``forward(self, *args)``. Make children and parameters inside ``with self.name_scope():`` to give
-    them names that begin with this block's.
+    Override ``forward(self, *args)``, which computes the outputs from the inputs; a call of the block runs it. Make
+    children and parameters inside ``with self.name_scope():`` to give them names that begin with this block's. A
+    :class:`HybridBlock` can be compiled as well.
 
     Parameters
     ----------
     prefix:
-        The beginning of the names of its parameters; by default the class's name and a number.
+        The beginning of the names of its parameters; None: the class's name in lower case, and a number.
     params:
         A ParameterDict whose parameters it has instead of new ones: ``nn.Dense(20, params=other.collect_params())``.
+
+    Examples
+    --------
+    >>> class Twice(gluon.Block):
+    ...     def __init__(self, **kwargs):
+    ...         super().__init__(**kwargs)
+    ...         with self.name_scope():
+    ...             self.dense = nn.Dense(3, in_units=3)
+    ...     def forward(self, x):
+    ...         return self.dense(self.dense(x))
+    >>> net = Twice(prefix="net_")
+    >>> net.initialize()
+    >>> net(mx.nd.ones((2, 3))).shape
+    (2, 3)
+    >>> list(net.collect_params())
+    ['net_dense0_weight', 'net_dense0_bias']
     """
 
     IN_SUMMARY: ClassVar[bool] = True  # whether it is a line of the table that summary prints
@@ -139,7 +156,15 @@ class Block(BlockRoot):
         self._drop_graphs()
 
     def register_child(self, block: Block, name: str | None = None) -> None:
-        """Make a block a child, as assigning it to an attribute does; without a name it gets a number."""
+        """Make a block a child, as assigning it to an attribute does.
+
+        Parameters
+        ----------
+        block:
+            The block; what is none is an AttributeValueError.
+        name:
+            The name of the child, by which files know its parameters; None: its number among the children.
+        """
         if "_parents" not in self.__dict__:
             raise MXNetError(
                 f"{type(self).__name__}: call super().__init__(**kwargs) before making children of a block"
@@ -233,9 +258,19 @@ class Block(BlockRoot):
         return self._scope
 
     def collect_params(self, select: str | None = None) -> ParameterDict:
-        """The parameters of this block and all below it; of these, with ``select``, the names that match.
+        """The parameters of this block and all below it, by their names.
 
-        ``collect_params('.*weight|.*bias')``.
+        Parameters
+        ----------
+        select:
+            A regular expression that the names of parameters must match from their beginning; None: all parameters.
+
+        Examples
+        --------
+        >>> net = nn.Dense(2, in_units=3, prefix="dense_")
+        >>> list(net.collect_params())
+        ['dense_weight', 'dense_bias']
+        >>> net.collect_params(".*bias").setattr("lr_mult", 2)
         """
         self._warn_about_containers()
         found = ParameterDict(self._params.prefix)
@@ -267,7 +302,19 @@ class Block(BlockRoot):
         return found
 
     def initialize(self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False) -> None:
-        """Initialize all parameters; ``init`` (default Uniform) serves those without one of their own."""
+        """Make and fill the arrays of all parameters; of those whose shapes are not known, at the first call.
+
+        Parameters
+        ----------
+        init:
+            The initializer, or its registered name, of parameters that have none of their own; None: Uniform.
+        ctx:
+            The device of the parameters, or a list of devices of the CPU for a copy on each; None: the current one.
+        verbose:
+            Whether the initializer logs what it does.
+        force_reinit:
+            Whether parameters that have arrays get new ones; else they stay as they are, with a warning.
+        """
         self.collect_params().initialize(init, ctx, verbose, force_reinit)
 
     def zero_grad(self) -> None:
@@ -275,7 +322,13 @@ class Block(BlockRoot):
         self.collect_params().zero_grad()
 
     def cast(self, dtype: Any) -> None:
-        """Change the dtype of all parameters."""
+        """Change the dtype of all parameters, here and in all blocks below; their values are rounded.
+
+        Parameters
+        ----------
+        dtype:
+            The dtype: "float16", ``np.float16``, or whatever NumPy takes for one; "bfloat16", too.
+        """
         for child in self._children.values():
             child.cast(dtype)
         for param in self.params.values():
@@ -287,9 +340,26 @@ class Block(BlockRoot):
     def save_parameters(
         self, filename: str, deduplicate: bool = False, metadata: Mapping[str, str] | None = None
     ) -> None:
-        """Save all parameters, named by the path of attributes; shared ones once with ``deduplicate``.
+        """Save all parameters, named by the path of attributes that leads to them, as ``features.0.weight``.
 
-        The ending chooses the format, and ``metadata`` are texts for ``.safetensors``, as in ``nd.save``.
+        Parameters
+        ----------
+        filename:
+            The file. Its ending says the format: ``.safetensors``, ``.npz``, or MXNet's for all others.
+        deduplicate:
+            Whether a parameter that several blocks share is saved once, rather than under each of its names.
+        metadata:
+            Texts by name, which are put into a file of safetensors.
+
+        Examples
+        --------
+        >>> net = nn.Dense(2, in_units=3)
+        >>> net.initialize()
+        >>> net.save_parameters("dense.params")
+        >>> other = nn.Dense(2, in_units=3)
+        >>> other.load_parameters("dense.params")
+        >>> bool((other.weight.data() == net.weight.data()).asnumpy().all())
+        True
         """
         files.save_parameters(self._collect_params_with_prefix(), filename, deduplicate, metadata)
 
@@ -305,9 +375,27 @@ class Block(BlockRoot):
     ) -> None:
         """Load what :meth:`save_parameters` wrote; files of :meth:`ParameterDict.save` are recognised.
 
-        The content of the file says whether it is MXNet's, safetensors or ``.npz``. ``name_map`` gives the block's name
-        for a name of the file, or None to leave an array out: a function, or a dict of those that differ. Nothing is
-        loaded if names or shapes do not fit; the error lists all that do not.
+        The content of the file says whether it is MXNet's, safetensors or ``.npz``. The block need not be initialized.
+        Nothing is loaded if names or shapes do not fit; the error lists all that do not.
+
+        Parameters
+        ----------
+        filename:
+            The file.
+        ctx:
+            The device of the parameters, or a list of devices; None: where they are, else the current one.
+        allow_missing:
+            Whether parameters that the file does not have stay as they are; else they are a CheckError.
+        ignore_extra:
+            Whether arrays of the file that no parameter has the name of are left out; else they are a ValueError.
+        cast_dtype:
+            Whether the dtypes of the file and of the parameters may differ; else that is a CheckError.
+        dtype_source:
+            With ``cast_dtype`` "current": values get the dtype of their parameters; "saved": parameters get that of
+            the file.
+        name_map:
+            The block's name for a name of the file, or None to leave an array out: a function, or a dict of the names
+            that differ.
         """
         files.load_parameters(
             self,
@@ -325,29 +413,64 @@ class Block(BlockRoot):
         """Write ``prefix-model.json``, the names of all blocks and whether they are hybridized, and ``-model.params``.
 
         :meth:`load` of a block that is built in the same way takes them.
+
+        Parameters
+        ----------
+        prefix:
+            The beginning of the names of the files.
         """
         files.save_model(self, prefix)
 
     def load(self, prefix: str) -> None:
-        """Take parameters from what :meth:`save` wrote, and hybridize the blocks that were."""
+        """Take parameters from what :meth:`save` wrote, and hybridize the blocks that were.
+
+        Parameters
+        ----------
+        prefix:
+            What :meth:`save` was given.
+        """
         files.load_model(self, prefix)
 
     def save_params(self, filename: str) -> None:
-        """Save parameters by their names without this block's prefix, as :meth:`ParameterDict.save` does."""
+        """Save parameters by their names without this block's prefix. Deprecated: use :meth:`save_parameters`.
+
+        Parameters
+        ----------
+        filename:
+            The file.
+        """
         warnings.warn("save_params is deprecated. Please use save_parameters.", stacklevel=2)
         self.collect_params().save(filename, strip_prefix=self.prefix)
 
     def load_params(
         self, filename: str, ctx: Any = None, allow_missing: bool = False, ignore_extra: bool = False
     ) -> None:
-        """The old name of :meth:`load_parameters`."""
+        """The old name of :meth:`load_parameters`.
+
+        Parameters
+        ----------
+        filename:
+            The file.
+        ctx:
+            The device of the parameters, or a list of devices; None: where they are, else the current one.
+        allow_missing:
+            Whether parameters that the file does not have stay as they are; else they are a CheckError.
+        ignore_extra:
+            Whether arrays of the file that no parameter has the name of are left out; else they are a ValueError.
+        """
         warnings.warn("load_params is deprecated. Please use load_parameters.", stacklevel=2)
         self.load_parameters(filename, ctx, allow_missing, ignore_extra)
 
     # --- calls ---------------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any) -> Any:
-        """Run ``forward`` between the hooks; positional arguments only."""
+        """Run ``forward`` between the hooks.
+
+        Parameters
+        ----------
+        *args:
+            The arguments of ``forward``, by position.
+        """
         trace = STATE.trace
         if trace is not None:
             with trace.scope(self):
@@ -363,35 +486,86 @@ class Block(BlockRoot):
 
     # A user's block may name its inputs, as ``def forward(self, x, y)``: ``**_`` tells type checkers so.
     def forward(self, *args: Any, **_: Any) -> Any:
-        """Override to compute the outputs from the inputs."""
+        """Override to compute the outputs from the inputs.
+
+        Parameters
+        ----------
+        *args:
+            What the block is called with.
+        """
         raise NotOverriddenError(f"{type(self).__name__} must override forward(self, *args)")
 
     def register_forward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
-        """Call ``hook(block, inputs)`` before every forward; ``detach()`` of the result ends that."""
+        """Call a function before every forward of this block; ``detach()`` of the result ends that.
+
+        Parameters
+        ----------
+        hook:
+            ``hook(block, inputs)``; the inputs are a tuple.
+        """
         handle = HookHandle()
         handle.attach(self._forward_pre_hooks, hook)
         return handle
 
     def register_forward_hook(self, hook: Callable[..., Any]) -> HookHandle:
-        """Call ``hook(block, inputs, outputs)`` after every forward; ``detach()`` of the result ends that."""
+        """Call a function after every forward of this block; ``detach()`` of the result ends that.
+
+        Hooks of blocks inside a hybridized one are not called.
+
+        Parameters
+        ----------
+        hook:
+            ``hook(block, inputs, outputs)``; the inputs are a tuple, the outputs what ``forward`` returned.
+
+        Examples
+        --------
+        >>> net = nn.Dense(2)
+        >>> net.initialize()
+        >>> handle = net.register_forward_hook(lambda block, inputs, outputs: print(outputs.shape))
+        >>> y = net(mx.nd.ones((4, 3)))
+        (4, 2)
+        >>> handle.detach()
+        """
         handle = HookHandle()
         handle.attach(self._forward_hooks, hook)
         return handle
 
     def register_op_hook(self, callback: Callable[[str, str, NDArray], Any], monitor_all: bool = False) -> None:
-        """Let every HybridBlock below this one call the hook, see :meth:`HybridBlock.register_op_hook`."""
+        """Let every HybridBlock below this one call a function with the results of its operators.
+
+        Parameters
+        ----------
+        callback:
+            ``callback(name, operator, array)``, as of :meth:`HybridBlock.register_op_hook`.
+        monitor_all:
+            Whether it is called with the operators' inputs, too.
+        """
         for child in self._children.values():
             child.register_op_hook(callback, monitor_all)
 
     def apply(self, fn: Callable[[Block], Any]) -> Block:
-        """Call ``fn`` with every block below this one and then with this one."""
+        """Call a function with every block below this one, and then with this one; returns this block.
+
+        Parameters
+        ----------
+        fn:
+            The function of a block.
+        """
         for child in self._children.values():
             child.apply(fn)
         fn(self)
         return self
 
     def hybridize(self, active: bool = True, **kwargs: Any) -> None:
-        """Hybridize every HybridBlock below this one; keywords as in :meth:`HybridBlock.hybridize`."""
+        """Hybridize every HybridBlock below this one.
+
+        Parameters
+        ----------
+        active:
+            Whether they are compiled at their next calls; False: they run operator by operator again.
+        **kwargs:
+            Keywords of :meth:`HybridBlock.hybridize`.
+        """
         check_flags(kwargs)
         for child in self._children.values():
             child.hybridize(active, **kwargs)
@@ -399,7 +573,10 @@ class Block(BlockRoot):
     def wait_compiled(self, timeout: float | None = None) -> bool:
         """Wait until what is compiled in the background for this block, or one below it, is ready for their next calls.
 
-        False if that takes more than ``timeout`` seconds.
+        Parameters
+        ----------
+        timeout:
+            The number of seconds after which the answer is False, otherwise True; None: no limit.
         """
         end = None if timeout is None else time.monotonic() + timeout
         graphs = [vars(block).get("_cached_graph") for block in self._tree()]
@@ -407,7 +584,15 @@ class Block(BlockRoot):
         return all(each.wait(None if end is None else max(0.0, end - time.monotonic())) for each in waiting)
 
     def summary(self, *inputs: Any) -> None:
-        """Print the layers with output shapes and parameter counts; the network must not be hybridized."""
+        """Print a table of the layers, with the shapes of their outputs and the numbers of their parameters.
+
+        A network that is hybridized is a CheckError: call it before ``hybridize()``.
+
+        Parameters
+        ----------
+        *inputs:
+            Arrays to call the network with.
+        """
         for block in self._tree():
             if isinstance(block, HybridBlock) and block.is_active:
                 raise CheckError(f'"{block.name}" must not be hybridized to print summary.')
@@ -452,7 +637,24 @@ explain_habits("Block", Block)
 class HybridBlock(Block):
     """A block that can be compiled: override ``hybrid_forward(self, F, x, …)`` or ``forward(self, x, …)``.
 
-    ``hybrid_forward`` gets ``F`` (``mx.nd``, or ``mx.sym`` while traced) and its own parameters as keywords.
+    ``hybrid_forward`` gets ``F`` (``mx.nd``, or ``mx.sym`` while traced) and its own parameters as keywords. After
+    :meth:`hybridize` a call runs compiled code. The first call with arrays of new shapes or dtypes compiles, and only
+    then ``hybrid_forward`` runs, on Symbols: it must not branch on values. All children are HybridBlocks.
+
+    Examples
+    --------
+    >>> class Scaled(gluon.HybridBlock):
+    ...     def __init__(self, **kwargs):
+    ...         super().__init__(**kwargs)
+    ...         with self.name_scope():
+    ...             self.scale = self.params.get("scale", shape=(3,), init="ones")
+    ...     def hybrid_forward(self, F, x, scale):
+    ...         return F.relu(F.broadcast_mul(x, scale))
+    >>> net = Scaled()
+    >>> net.initialize()
+    >>> net.hybridize()
+    >>> net(mx.nd.array([[-1, 0, 2]])).asnumpy()
+    array([[0., 0., 2.]], dtype=float32)
     """
 
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
@@ -469,7 +671,7 @@ class HybridBlock(Block):
         return self._active
 
     def register_child(self, block: Block, name: str | None = None) -> None:
-        """Make a HybridBlock a child; other blocks cannot be compiled."""
+        """Make a HybridBlock a child; other blocks cannot be compiled, and are a ValueError."""
         if not isinstance(block, Block):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise _no_child(self, block, "HybridLambda")
         if not isinstance(block, HybridBlock):
@@ -498,13 +700,37 @@ class HybridBlock(Block):
     ) -> None:
         """Compile this block at its next call, and likewise its children where they are called alone.
 
-        With ``background`` another process compiles, and until it is done calls run operator by operator, see
-        ``docs/native.md``; ``HYBRIDC_COMPILE=background`` does so for all blocks that are not told.
-        With ``static_alloc`` launches on a GPU are recorded once and replayed together, see ``docs/gpu.md``.
-        ``static_shape``, ``inline_limit``, ``forward_bulk_size`` and ``backward_bulk_size`` change nothing: memory is
-        always planned, shapes are always specialised. ``clear=False`` keeps what was compiled before and the backends
-        of before. ``backend`` takes its parts of the graph (see :mod:`hybridc.subgraph`); further keywords are its
-        options, or together ``backend_opts``.
+        Parameters
+        ----------
+        active:
+            Whether calls run compiled code; False: they run operator by operator again.
+        backend:
+            The name of a backend of :mod:`hybridc.subgraph`, which takes its parts of the graph; None: there is none.
+        clear:
+            Whether what was compiled, and the backends of before, are dropped.
+        static_alloc:
+            Whether launches on a GPU are recorded once and replayed together, see ``docs/gpu.md``.
+        static_shape:
+            Changes nothing: code is always compiled for given shapes.
+        inline_limit:
+            Changes nothing, as in a graph everything is inlined.
+        forward_bulk_size:
+            Changes nothing: a graph is one program.
+        backward_bulk_size:
+            Changes nothing: a graph is one program.
+        background:
+            Whether another process compiles; until it is done calls run operator by operator, see ``docs/native.md``.
+            None: as the environment variable ``HYBRIDC_COMPILE=background`` says.
+        **kwargs:
+            Options of the backend, by name, or together as ``backend_opts``.
+
+        Examples
+        --------
+        >>> net = nn.Dense(2)
+        >>> net.initialize()
+        >>> net.hybridize()
+        >>> y = net(mx.nd.ones((4, 3)))  # compiles
+        >>> y = net(mx.nd.zeros((4, 3)))  # runs what was compiled
         """
         kwargs |= {"backend": backend, "clear": clear, "static_alloc": static_alloc, "static_shape": static_shape}
         kwargs |= {"inline_limit": inline_limit, "forward_bulk_size": forward_bulk_size}
@@ -527,7 +753,13 @@ class HybridBlock(Block):
         super().hybridize(active, **kwargs)
 
     def __call__(self, *args: Any) -> Any:
-        """Run the compiled graph if it is hybridized, else ``forward``, between the hooks."""
+        """Run the compiled graph if it is hybridized, else ``forward``, between the hooks.
+
+        Parameters
+        ----------
+        *args:
+            The arguments of the forward, by position: arrays or symbols, lists of them, and whatever else it takes.
+        """
         if STATE.trace is not None:
             return super().__call__(*args)
         if not args or type(args[0]) is not NDArray:
@@ -583,7 +815,13 @@ class HybridBlock(Block):
         return self._keep_graph(graph)
 
     def forward(self, *args: Any, **_: Any) -> Any:
-        """Call ``hybrid_forward`` with ``F`` and the parameters; override this where ``F`` is not wanted."""
+        """Call ``hybrid_forward`` with ``F`` and the parameters; override this where ``F`` is not wanted.
+
+        Parameters
+        ----------
+        *args:
+            What the block is called with; while it is traced, Symbols.
+        """
         trace = STATE.trace
         if trace is not None:
             symbols = {name: trace.parameter(p) for name, p in self._reg_params.items()}
@@ -606,16 +844,33 @@ class HybridBlock(Block):
             return self.hybrid_forward(nd, *args, **arrays)
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
-        """Override to compute the outputs with the functions of ``F``; own parameters come as keywords."""
+        """Override to compute the outputs with the functions of ``F``.
+
+        Parameters
+        ----------
+        F:
+            ``mx.nd``, or ``mx.sym`` while the block is traced.
+        x:
+            The first input: an NDArray, or a Symbol while the block is traced.
+        *args:
+            Further inputs.
+        **kwargs:
+            The block's own parameters, by the names of its attributes.
+        """
         raise NotOverriddenError(
             f"{type(self).__name__} must override hybrid_forward(self, F, x, …) or forward(self, x, …)"
         )
 
     def register_op_hook(self, callback: Callable[[str, str, NDArray], Any], monitor_all: bool = False) -> None:
-        """Call ``callback(name, operator, array)`` with the result of every operator of a call when hybridized.
+        """Call a function with the result of every operator of a hybridized call, whose operators run one by one then.
 
-        ``name`` is ``dense0_fwd_output``, ``operator`` its name, ``FullyConnected``. With ``monitor_all`` it is called
-        with the operators' inputs, too. From now on the operators run one by one.
+        Parameters
+        ----------
+        callback:
+            ``callback(name, operator, array)``: the name of the result, as ``dense0_fwd_output``, that of the operator,
+            as ``FullyConnected``, and the NDArray.
+        monitor_all:
+            Whether it is called with the operators' inputs, too.
         """
         vars(self)["_op_hook"] = callback, monitor_all
         self._drop_graphs()
@@ -623,11 +878,23 @@ class HybridBlock(Block):
     # --- shapes --------------------------------------------------------------------------------------------
 
     def infer_type(self, *args: Any) -> None:
-        """Give parameters the dtype that follows from the inputs; it is an error if they were made with another."""
+        """Give parameters the dtype that follows from the inputs; it is an error if they were made with another.
+
+        Parameters
+        ----------
+        *args:
+            The inputs, as of a call.
+        """
         infer_parameter_types(self, args)
 
     def infer_shape(self, *args: Any) -> None:
-        """Give parameters of unknown shape the shape that follows from the inputs."""
+        """Give parameters of unknown shape the shape that follows from the inputs.
+
+        Parameters
+        ----------
+        *args:
+            The inputs, as of a call.
+        """
         infer_parameter_shapes(self, args)
 
     def _finish_deferred(self, params: Mapping[str, Parameter] | ParameterDict, args: tuple[Any, ...]) -> None:
@@ -648,7 +915,13 @@ class HybridBlock(Block):
     # --- the compiled graph --------------------------------------------------------------------------------
 
     def trace(self, *args: Any) -> Any:
-        """The first stage of the compiler for these inputs: ``net.trace(x).optimize().lower().compile()``."""
+        """The first stage of the compiler for these inputs: ``net.trace(x).optimize().lower().compile()``.
+
+        Parameters
+        ----------
+        *args:
+            The inputs, as of a call.
+        """
         params = self.collect_params()
         if any(p.is_deferred for p in params.values()):
             self._finish_deferred(params, args)
@@ -676,7 +949,31 @@ class HybridBlock(Block):
         backward_bulk_size: int | None = None,
         **kwargs: Any,
     ) -> None:
-        """Hybridize and compile for these inputs, without running; after the backends before, unless cleared."""
+        """Hybridize for a backend, and compile for inputs without running.
+
+        Parameters
+        ----------
+        x:
+            The first input, as of a call.
+        *args:
+            Further inputs.
+        backend:
+            The name of a backend of :mod:`hybridc.subgraph`; without one it is an AttributeValueError.
+        clear:
+            Whether what was compiled, and the backends of before, are dropped; else the new one gets what those leave.
+        static_alloc:
+            As in :meth:`hybridize`.
+        static_shape:
+            Changes nothing.
+        inline_limit:
+            Changes nothing.
+        forward_bulk_size:
+            Changes nothing.
+        backward_bulk_size:
+            Changes nothing.
+        **kwargs:
+            Options of the backend.
+        """
         if not backend:
             raise AttributeValueError('Must specify "backend" to optimize_for; to compile without, call hybridize()')
         self.hybridize(
@@ -695,10 +992,25 @@ class HybridBlock(Block):
     def compile(self, *args: Any, dtype: Any = "float32", training: bool = False) -> None:
         """Compile for calls with such arguments, without running: the next such call compiles nothing.
 
-        An argument is an array; or something else with a ``shape`` and a ``dtype``; or a shape as a tuple, of an array
-        of the given ``dtype``; or a list or tuple of these, as in the call. Parameters whose shapes wait for the first
-        call get them. With ``training`` it is for calls under ``autograd.record()``, forward and backward. Call it once
-        for each size.
+        Parameters whose shapes wait for the first call get them. Call it once for each size. A block that is not
+        hybridized is a CheckError.
+
+        Parameters
+        ----------
+        *args:
+            What stands for the arguments of a call: arrays; or something else with a ``shape`` and a ``dtype``; or
+            shapes, as tuples; or lists or tuples of these, as in the call.
+        dtype:
+            The dtype of arrays that are given by their shapes.
+        training:
+            Whether it is for calls under ``autograd.record()``, forward and backward, rather than for prediction.
+
+        Examples
+        --------
+        >>> net = nn.Dense(2)
+        >>> net.initialize()
+        >>> net.hybridize()
+        >>> net.compile((4, 3))
         """
         if not self._active:
             raise CheckError(f"{self.name} is not hybridized, so its calls compile nothing: call hybridize() before")
@@ -718,8 +1030,17 @@ class HybridBlock(Block):
     def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True, compiled: bool = False) -> None:
         """Write ``path-symbol.json`` and ``path-0000.params`` for MXNet or ``SymbolBlock.imports``; call it first.
 
-        With ``compiled`` the program goes into ``path-0000.compiled``: for this kind of processor, for prediction, at
-        all sizes that the block was called with or compiled for.
+        Parameters
+        ----------
+        path:
+            The beginning of the names of the files.
+        epoch:
+            The number in the name of the file of parameters, of four digits.
+        remove_amp_cast:
+            Whether the casts of mixed precision (``amp_cast``) are left out of the graph.
+        compiled:
+            Whether the program goes into ``path-0000.compiled`` as well: for this kind of processor, for prediction, at
+            all sizes that the block was called with or compiled for.
         """
         export(self, path, epoch, remove_amp_cast, compiled)
 
@@ -733,13 +1054,28 @@ class HybridBlock(Block):
         own_domain: bool = False,
         external_data: bool | None = None,
     ) -> None:
-        """Write the network as a model of ONNX, for prediction on arguments like these: arrays, or shapes of ``dtype``.
+        """Write the network as a model of ONNX, for prediction on arguments like these.
 
-        Without arguments it is for those of the last hybridized call. The inputs are called ``data``, or ``data0``,
-        ``data1``, …; parameters keep their names. ``dynamic_axes`` names the axes whose sizes may vary:
-        ``{"data": {0: "batch"}}``. ``own_domain`` writes opaque operators of yours as nodes of a domain of their own,
-        which another engine must be taught. ``external_data`` puts parameters into ``path.data``, as is done by itself
-        with more than 2 GB. An operator that ONNX cannot say is an OnnxExportError.
+        The inputs are called ``data``, or ``data0``, ``data1``, …; parameters keep their names. An operator that ONNX
+        cannot say is an OnnxExportError.
+
+        Parameters
+        ----------
+        path:
+            The file.
+        *args:
+            Arrays, or shapes as tuples; none: those of the last hybridized call.
+        dtype:
+            The dtype of arrays that are given by their shapes.
+        opset:
+            The version of ONNX's operators, from 13 on; None: 21.
+        dynamic_axes:
+            The axes whose sizes may vary, with their names: ``{"data": {0: "batch"}}``. None: there are none.
+        own_domain:
+            Whether opaque operators of yours become nodes of a domain of their own, which another engine must be
+            taught; else they are an OnnxExportError.
+        external_data:
+            Whether parameters go into ``path.data``; None: with more than 2 GB.
         """
         graph = self.__dict__.get("_cached_graph")
         if not args and graph is not None:

@@ -35,10 +35,45 @@ _STYPES = ("default", "row_sparse", "csr")
 class Parameter:
     """An array that is trained (or not), with its gradient.
 
-    ``grad_req`` is 'write', 'add' or 'null'. Unknown dimensions in ``shape`` are 0 (or -1); with
-    ``allow_deferred_init`` they are inferred at the first forward pass, and initialisation waits for them.
-    ``lr_mult`` and ``wd_mult`` scale the learning rate and the weight decay; ``init`` wins over the
-    initializer of the network.
+    Blocks make theirs with ``self.params.get(name, …)``, and have them as attributes. A parameter has no array until
+    :meth:`initialize`, and with unknown dimensions until the first forward.
+
+    Parameters
+    ----------
+    name:
+        The name, which files and optimizers know it by. An initializer of all parameters looks at what it ends with.
+    grad_req:
+        How a backward stores the gradient: "write", "add" to what is there, or "null": there is none.
+    shape:
+        The shape, or a number for one dimension. Unknown dimensions are 0, or -1.
+    dtype:
+        The dtype of the elements.
+    lr_mult:
+        The factor of the learning rate.
+    wd_mult:
+        The factor of the weight decay.
+    init:
+        Its own initializer, or the registered name of one; None: that of the network.
+    allow_deferred_init:
+        Whether initialisation may wait for unknown dimensions, which follow from the first input; else they are a
+        ValueError.
+    differentiable:
+        Whether it can have a gradient; else ``grad_req`` is "null", whatever it is set to.
+    stype:
+        The storage of the array: "default", "row_sparse" or "csr".
+    grad_stype:
+        The storage of the gradient, one of the same three.
+
+    Examples
+    --------
+    >>> weight = gluon.Parameter("weight", shape=(2, 3), lr_mult=0.1)
+    >>> weight.initialize(init="ones")
+    >>> with autograd.record():
+    ...     y = (weight.data() * 5).sum()
+    >>> y.backward()
+    >>> weight.grad().asnumpy()
+    array([[5., 5., 5.],
+           [5., 5., 5.]], dtype=float32)
     """
 
     def __init__(
@@ -162,16 +197,28 @@ class Parameter:
     # --- its arrays ----------------------------------------------------------------------------------------
 
     def data(self, ctx: Context | None = None) -> Any:
-        """The array on a device, by default the only one or the current one; while a block is traced, its Symbol.
+        """The array on a device; while a block is traced, its Symbol.
 
-        It is one of ``mx.np`` where these are the default, see :func:`hybridc.util.np_array`.
+        It is one of ``mx.np`` where these are the default, see :func:`hybridc.util.np_array`. A parameter that is not
+        initialized is a RuntimeError, one that waits for its shape a DeferredInitializationError.
+
+        Parameters
+        ----------
+        ctx:
+            The device; None: the only one of the parameter, or the current one. Others are a RuntimeError.
         """
         if STATE.trace is not None:
             return STATE.trace.parameter(self)
         return as_default(self.array(ctx))
 
     def array(self, ctx: Context | None = None) -> NDArray:
-        """As :meth:`data`, always the one array of ``mx.nd`` that the parameter has on the device."""
+        """As :meth:`data`, always the one array of ``mx.nd`` that the parameter has on the device.
+
+        Parameters
+        ----------
+        ctx:
+            The device; None: the only one of the parameter, or the current one. Others are a RuntimeError.
+        """
         data = self._data
         if data is None:
             data = self._initialized()
@@ -188,11 +235,23 @@ class Parameter:
         return list(self._initialized())
 
     def grad(self, ctx: Context | None = None) -> NDArray:
-        """The gradient buffer on a device, by default the only one or the current one."""
+        """The array of the gradient on a device; with ``grad_req`` "null" it is a RuntimeError.
+
+        Parameters
+        ----------
+        ctx:
+            The device; None: the only one of the parameter, or the current one. Others are a RuntimeError.
+        """
         return as_default(self.gradient(ctx))
 
     def gradient(self, ctx: Context | None = None) -> NDArray:
-        """As :meth:`grad`, always of ``mx.nd``."""
+        """As :meth:`grad`, always of ``mx.nd``.
+
+        Parameters
+        ----------
+        ctx:
+            The device; None: the only one of the parameter, or the current one. Others are a RuntimeError.
+        """
         grads = self._gradients()
         return grads[0] if ctx is None and len(grads) == 1 else grads[self._place(ctx)]
 
@@ -211,11 +270,23 @@ class Parameter:
         return self._grad
 
     def row_sparse_data(self, row_id: NDArray) -> NDArray:
-        """The rows of a ``row_sparse`` parameter that ``row_id`` names, as a row_sparse array, on its device."""
+        """Rows of a ``row_sparse`` parameter, as a row_sparse array; a RuntimeError for other storage.
+
+        Parameters
+        ----------
+        row_id:
+            The numbers of the rows, an array on the device whose copy is asked for.
+        """
         return self.list_row_sparse_data(row_id)[self._place(row_id.context) if len(self._ctx_list) > 1 else 0]
 
     def list_row_sparse_data(self, row_id: NDArray) -> list[NDArray]:
-        """As :meth:`row_sparse_data`, on all devices, in the order of :meth:`list_ctx`."""
+        """As :meth:`row_sparse_data`, on all devices, in the order of :meth:`list_ctx`.
+
+        Parameters
+        ----------
+        row_id:
+            The numbers of the rows, an array.
+        """
         # COMPAT(mxnet): there a trainer must have the parameter, and data() of a row_sparse one is an error.
         if self._stype != "row_sparse":
             raise RuntimeError(
@@ -229,7 +300,13 @@ class Parameter:
         return bool(self._deferred_init)
 
     def set_trainer(self, trainer: Any) -> None:
-        """Remember the trainer that updates this parameter."""
+        """Remember the trainer that updates this parameter, which is told when its values are set.
+
+        Parameters
+        ----------
+        trainer:
+            The Trainer.
+        """
         self._trainer = trainer
 
     def list_ctx(self) -> list[Context]:
@@ -241,7 +318,13 @@ class Parameter:
         raise RuntimeError(f"Parameter '{self.name}' has not been initialized: call initialize() on the network before")
 
     def set_data(self, data: Any) -> None:
-        """Replace the values; a waiting initialisation will use them instead of its initializer."""
+        """Replace the values on all devices. Initialisation that waits for the shape uses them instead.
+
+        Parameters
+        ----------
+        data:
+            An NDArray, or what NumPy makes an array of, of the parameter's shape; else a CheckError.
+        """
         array = data if isinstance(data, NDArray) else NDArray(np.asarray(data))
         self.shape = array.shape
         if self._data is not None:
@@ -267,7 +350,13 @@ class Parameter:
         return self._var
 
     def cast(self, dtype: Any) -> None:
-        """Change the element type of the array and its gradient."""
+        """Change the dtype of the array and of its gradient; values are rounded.
+
+        Parameters
+        ----------
+        dtype:
+            The dtype.
+        """
         self._dtype = dtype
         ATTRIBUTE_EPOCH.value += 1
         if self._data is None:
@@ -312,7 +401,16 @@ class Parameter:
     ) -> None:
         """Make and fill the array and its gradient, or note that, if the shape is not known yet.
 
-        ``init`` wins over ``Parameter.init``, which wins over ``default_init`` (Uniform).
+        Parameters
+        ----------
+        init:
+            The initializer, or its registered name; None: the parameter's own (``init``), else ``default_init``.
+        ctx:
+            The device, or a list of devices of the CPU for a copy on each; None: the current one.
+        default_init:
+            The initializer where there is no other; None: Uniform.
+        force_reinit:
+            Whether a parameter that has an array gets a new one; else it stays as it is, with a warning.
         """
         if self._data is not None and not force_reinit:
             warnings.warn(
@@ -335,7 +433,13 @@ class Parameter:
             self.finish_deferred_init()
 
     def when_initialized(self, function: Callable[[list[NDArray]], None]) -> None:
-        """Call a function with the arrays of the initialisation that waits, once, before anything else uses them."""
+        """Call a function once the initialisation that waits has made arrays, before anything else uses them.
+
+        Parameters
+        ----------
+        function:
+            A function of the list of arrays, one for each device, which it may write to.
+        """
         self._on_arrays = function
 
     def finish_deferred_init(self) -> None:
@@ -386,7 +490,13 @@ class Parameter:
         autograd.mark_variables(data, self._grad, self.grad_req)
 
     def reset_ctx(self, ctx: Any) -> None:
-        """Move to other devices."""
+        """Move to other devices.
+
+        Parameters
+        ----------
+        ctx:
+            The device, or a list of devices of the CPU; None: the current one.
+        """
         devices = _devices(ctx, self.name)
         if self._data is not None:
             if devices != self._ctx_list:
@@ -397,7 +507,21 @@ class Parameter:
             raise ValueError(f"Cannot reset context for Parameter '{self.name}' because it has not been initialized.")
 
     def load_init(self, data: NDArray, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current") -> None:
-        """Take values that were saved, checking shape and dtype."""
+        """Take values that were saved, checking shape and dtype.
+
+        Parameters
+        ----------
+        data:
+            The values, whose shape must be the parameter's, as far as that is known.
+        ctx:
+            The devices of a parameter that is not initialized; of one that is, they must be the same. None: where it
+            is, else the current one.
+        cast_dtype:
+            Whether the dtypes of the values and of the parameter may differ; else that is a CheckError.
+        dtype_source:
+            With ``cast_dtype`` "current": values get the dtype of the parameter; "saved": the parameter gets that of
+            the values.
+        """
         if cast_dtype and dtype_source not in ("current", "saved"):
             raise CheckError(f"dtype_source must be 'current' or 'saved', got {dtype_source!r}")
         if wrong := self.shape_mismatch(data.shape):
@@ -415,7 +539,13 @@ class Parameter:
         self._deferred_init = ()
 
     def shape_mismatch(self, shape: tuple[int, ...]) -> str:
-        """How a shape differs from the parameter's, as far as that is known; empty if it does not."""
+        """How a shape differs from the parameter's, as far as that is known; an empty text if it does not.
+
+        Parameters
+        ----------
+        shape:
+            The shape, a tuple.
+        """
         known = self.shape
         if not known or (len(known) == len(shape) and all(n in (-1, 0, m) for n, m in zip(known, shape))):
             return ""
@@ -500,7 +630,25 @@ def _fill(name: str, data: NDArray, init: Any, default_init: Any) -> None:
 
 
 class Constant(Parameter):
-    """An array that is not trained: ``Constant('scale', [[1, 2], [3, 4]])``; ``set_data`` can change it."""
+    """An array that is not trained; ``set_data`` can change it.
+
+    Blocks make theirs with ``self.params.get_constant(name, value)``.
+
+    Parameters
+    ----------
+    name:
+        The name, which files know it by.
+    value:
+        An NDArray, or what ``mx.nd.array`` takes: a NumPy array, a number, a list. It says shape and dtype.
+
+    Examples
+    --------
+    >>> scale = gluon.Constant("scale", [[1, 2], [3, 4]])
+    >>> scale.initialize()
+    >>> scale.data().asnumpy(), scale.grad_req
+    (array([[1., 2.],
+           [3., 4.]], dtype=float32), 'null')
+    """
 
     def __init__(self, name: str, value: Any) -> None:
         # COMPAT(mxnet): lists, NumPy arrays and NDArrays alike, also where the constant exists already.
@@ -537,7 +685,25 @@ class _Value(initializer.Initializer):
 
 
 class ParameterDict:
-    """Parameters by their full names, which begin with the prefix; made on demand, or found in ``shared``."""
+    """Parameters by their full names, in the order in which they were made; ``net.collect_params()`` gives one.
+
+    Parameters
+    ----------
+    prefix:
+        The beginning of the names of parameters that :meth:`get` makes.
+    shared:
+        A ParameterDict in which :meth:`get` looks before it makes a parameter; None: there is none.
+
+    Examples
+    --------
+    >>> params = gluon.ParameterDict("net_")
+    >>> weight = params.get("weight", shape=(2, 3))
+    >>> params.get("weight") is weight
+    True
+    >>> params.initialize()
+    >>> {name: param.data().shape for name, param in params.items()}
+    {'net_weight': (2, 3)}
+    """
 
     def __init__(self, prefix: str = "", shared: ParameterDict | None = None) -> None:
         self._prefix = prefix
@@ -590,7 +756,16 @@ class ParameterDict:
         return self._params.get(name)
 
     def get(self, name: str, **kwargs: Any) -> Parameter:
-        """The parameter ``prefix + name``, made with these arguments, or existing and agreeing with them."""
+        """The parameter of a name, made if there is none.
+
+        Parameters
+        ----------
+        name:
+            The name without the prefix.
+        **kwargs:
+            Arguments of :class:`Parameter`. Of one that exists they must be the same, where they are given; else they
+            are a CheckError.
+        """
         name = self.prefix + name
         param = self._find(name)
         if param is None:
@@ -601,7 +776,16 @@ class ParameterDict:
         return param
 
     def get_constant(self, name: str, value: Any = None) -> Parameter:
-        """The constant ``prefix + name``, made with this value, or existing with an equal one."""
+        """The constant of a name, made if there is none.
+
+        Parameters
+        ----------
+        name:
+            The name without the prefix.
+        value:
+            The value of a new constant, a KeyError without. Of one that exists it must be equal, else a CheckError;
+            None: whatever it is.
+        """
         name = self.prefix + name
         param = self._find(name)
         if param is None and value is None:
@@ -619,7 +803,13 @@ class ParameterDict:
         return param
 
     def update(self, other: ParameterDict | Mapping[str, Parameter]) -> None:
-        """Take over all parameters of another dict; equal names must mean the same parameter."""
+        """Take over all parameters of another dict.
+
+        Parameters
+        ----------
+        other:
+            A ParameterDict, or a dict by name. Another parameter of a name that is there is a CheckError.
+        """
         for name, param in other.items():
             if self._params.get(name, param) is not param:
                 raise CheckError(
@@ -630,7 +820,19 @@ class ParameterDict:
     # --- doing something with all --------------------------------------------------------------------------
 
     def initialize(self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False) -> None:
-        """Initialize all parameters; ``init`` (default Uniform) serves those without one of their own."""
+        """Make and fill the arrays of all parameters; of those whose shapes are not known, at the first call.
+
+        Parameters
+        ----------
+        init:
+            The initializer, or its registered name, of parameters that have none of their own; None: Uniform.
+        ctx:
+            The device of the parameters, or a list of devices of the CPU for a copy on each; None: the current one.
+        verbose:
+            Whether the initializer logs what it does.
+        force_reinit:
+            Whether parameters that have arrays get new ones; else they stay as they are, with a warning.
+        """
         init = initializer.Uniform() if init is None else init
         if isinstance(init, str):
             init = initializer.create(init)
@@ -645,7 +847,13 @@ class ParameterDict:
             param.zero_grad()
 
     def reset_ctx(self, ctx: Any) -> None:
-        """Move all parameters to another device."""
+        """Move all parameters to other devices.
+
+        Parameters
+        ----------
+        ctx:
+            The device, or a list of devices of the CPU; None: the current one.
+        """
         for param in self.values():
             param.reset_ctx(ctx)
 
@@ -654,14 +862,39 @@ class ParameterDict:
         return list({ctx: None for param in self.values() for ctx in param.list_ctx()})
 
     def setattr(self, name: str, value: Any) -> None:
-        """Set an attribute of all parameters: ``params.setattr('grad_req', 'null')``."""
+        """Set an attribute of all parameters.
+
+        Parameters
+        ----------
+        name:
+            The name of the attribute, as "grad_req" or "lr_mult".
+        value:
+            Its value.
+
+        Examples
+        --------
+        >>> net = nn.Dense(2, in_units=3)
+        >>> net.collect_params().setattr("grad_req", "null")  # train none of them
+        >>> net.weight.grad_req
+        'null'
+        """
         for param in self.values():
             setattr(param, name, value)
 
     # --- files ---------------------------------------------------------------------------------------------
 
     def save(self, filename: str, strip_prefix: str = "", metadata: Mapping[str, str] | None = None) -> None:
-        """Save the values under the parameters' names without ``strip_prefix``."""
+        """Save the values of all parameters under their names.
+
+        Parameters
+        ----------
+        filename:
+            The file. Its ending says the format: ``.safetensors``, ``.npz``, or MXNet's for all others.
+        strip_prefix:
+            What the names begin with, and is left out; a name that does not is a ValueError.
+        metadata:
+            Texts by name, which are put into a file of safetensors.
+        """
         named: dict[str, NDArray] = {}
         for param in self.values():
             if not param.name.startswith(strip_prefix):
@@ -684,9 +917,27 @@ class ParameterDict:
         dtype_source: str = "current",
         name_map: NameMap | None = None,
     ) -> None:
-        """Load values that :meth:`save` wrote; ``restore_prefix`` is put before the names in the file.
+        """Load values that :meth:`save` wrote. Nothing is loaded if names or shapes do not fit.
 
-        ``name_map`` gives the names for those in the file, as in :meth:`Block.load_parameters`.
+        Parameters
+        ----------
+        filename:
+            The file.
+        ctx:
+            The device of the parameters, or a list of devices; None: where they are, else the current one.
+        allow_missing:
+            Whether parameters that the file does not have stay as they are; else they are a CheckError.
+        ignore_extra:
+            Whether arrays of the file that no parameter has the name of are left out; else they are a CheckError.
+        restore_prefix:
+            What is put before the names in the file.
+        cast_dtype:
+            Whether the dtypes of the file and of the parameters may differ; else that is a CheckError.
+        dtype_source:
+            With ``cast_dtype`` "current": values get the dtype of their parameters; "saved": parameters get that of
+            the file.
+        name_map:
+            The name for one of the file, or None to leave an array out: a function, or a dict of the names that differ.
         """
         for name in self.keys():
             if not name.startswith(restore_prefix):
@@ -707,7 +958,28 @@ class ParameterDict:
         cast_dtype: bool = False,
         dtype_source: str = "current",
     ) -> None:
-        """Load values from a dict; ``arg:`` and ``aux:`` before the names are dropped."""
+        """Load values from a dict. Nothing is loaded if names or shapes do not fit.
+
+        Parameters
+        ----------
+        param_dict:
+            Arrays by name; ``arg:`` and ``aux:`` before the names are dropped.
+        ctx:
+            The device of the parameters, or a list of devices; None: where they are, else the current one.
+        allow_missing:
+            Whether parameters that the dict does not have stay as they are; else they are a CheckError.
+        ignore_extra:
+            Whether arrays that no parameter has the name of are left out; else they are a CheckError.
+        restore_prefix:
+            What is put before the names in the dict.
+        filename:
+            The file that error texts name; None: they say "param_dict".
+        cast_dtype:
+            Whether the dtypes of the values and of the parameters may differ; else that is a CheckError.
+        dtype_source:
+            With ``cast_dtype`` "current": values get the dtype of their parameters; "saved": parameters get that of
+            the values.
+        """
         source = f"file: {filename}" if filename else "param_dict"
         named = {restore_prefix + _plain_name(name): value for name, value in param_dict.items()}
         mismatch = mismatch_of(self._params, named)

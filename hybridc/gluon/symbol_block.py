@@ -31,8 +31,27 @@ __all__ = ["SymbolBlock"]
 class SymbolBlock(HybridBlock):
     """The outputs of a symbol as a function of some of its variables; its other variables are parameters.
 
-    ``SymbolBlock(outputs, inputs)``: symbols or lists of them. Shapes of parameters follow from the first input.
-    Auxiliary states have no gradient.
+    Shapes of parameters follow from the first input. Auxiliary states have no gradient. :meth:`imports` makes one from
+    the files of a network.
+
+    Parameters
+    ----------
+    outputs:
+        A symbol, or a list of symbols: what a call returns.
+    inputs:
+        A variable, or a list of variables: the arguments of a call, in this order.
+    params:
+        A ParameterDict in which parameters are looked up by the names of variables; None: all are new.
+
+    Examples
+    --------
+    >>> x = mx.sym.var("x")
+    >>> net = gluon.SymbolBlock(mx.sym.FullyConnected(x, num_hidden=2, name="dense"), x)
+    >>> net.initialize(mx.init.One())
+    >>> net(mx.nd.array([[1, 2, 3]])).asnumpy()
+    array([[7., 7.]], dtype=float32)
+    >>> sorted(net.collect_params())
+    ['dense_bias', 'dense_weight']
     """
 
     def __init__(self, outputs: Any, inputs: Any, params: ParameterDict | None = None) -> None:
@@ -64,11 +83,39 @@ class SymbolBlock(HybridBlock):
         ignore_extra: bool = False,
         compiled: bool | str | os.PathLike[str] | None = None,
     ) -> SymbolBlock:
-        """The network that ``HybridBlock.export`` or MXNet wrote; without ``param_file`` it must be initialized.
+        """The network that ``HybridBlock.export`` or MXNet wrote.
 
-        With ``compiled`` its calls at the sizes of an export with ``compiled=True`` compile nothing: True for the file
-        beside ``param_file``, or the name of the file. It has machine code, which runs here: give only files that you
-        trust as you would trust a program.
+        Parameters
+        ----------
+        symbol_file:
+            The file of the graph, ``…-symbol.json``.
+        input_names:
+            The name of the input, "data" from an export, or a list of the names of the inputs. One that the graph does
+            not have is an MXNetError.
+        param_file:
+            The file of the parameters, ``…-0000.params``; None: the network must be initialized.
+        ctx:
+            The device of the parameters, or a list of devices; None: the current one.
+        allow_missing:
+            Whether the file may lack parameters, which must be initialized then; else they are a CheckError.
+        ignore_extra:
+            Whether the file may have arrays that are no parameters; else they are a CheckError.
+        compiled:
+            True: calls at the sizes of an export with ``compiled=True`` run what was compiled then, from the file
+            beside ``param_file``; or the name of that file. It has machine code, which runs here: give only files that
+            you trust as you would trust a program.
+
+        Examples
+        --------
+        >>> net = nn.Dense(2)
+        >>> net.initialize()
+        >>> net.hybridize()
+        >>> x = mx.nd.array([[1, 2, 3]])
+        >>> y = net(x)
+        >>> net.export("dense")
+        >>> copy = gluon.SymbolBlock.imports("dense-symbol.json", "data", "dense-0000.params")
+        >>> np.allclose(copy(x).asnumpy(), y.asnumpy())
+        True
         """
         files = (symbol_file, input_names, param_file)
         return imports(SymbolBlock, *files, ctx, allow_missing, ignore_extra, compiled)
@@ -77,7 +124,13 @@ class SymbolBlock(HybridBlock):
         return f"{type(self).__name__}(\n{self.symbol!r} : {len(self._inputs)} -> {len(self.symbol)}\n)"
 
     def forward(self, *args: Any) -> Any:
-        """The outputs: one, or a list."""
+        """The outputs: one, or a list.
+
+        Parameters
+        ----------
+        *args:
+            As many arrays as there are inputs.
+        """
         given = self._by_name(args)
         trace = STATE.trace
         if isinstance(trace, Composer):
@@ -94,7 +147,13 @@ class SymbolBlock(HybridBlock):
         return results[0] if len(results) == 1 else results
 
     def reset_ctx(self, ctx: Any) -> None:
-        """Move all parameters to other devices."""
+        """Move all parameters to other devices.
+
+        Parameters
+        ----------
+        ctx:
+            The device, or a list of devices of the CPU; None: the current one.
+        """
         self._params.reset_ctx(ctx)
 
     def infer_shape(self, *args: Any) -> None:

@@ -32,25 +32,51 @@ __all__ = ["TrainStep"]
 
 
 class TrainStep:
-    """``step = TrainStep(net, loss, trainer)``; then ``step(data, label)`` trains with one batch and gives its loss.
+    """Forward, loss, backward and update as one program: ``step(data, label)`` trains with a batch, and gives its loss.
 
     The same as the loop ``with record(): out = loss(net(data), label)``, ``out.backward()``,
-    ``trainer.step(batch_size)``, but one program: weights, optimizer states and running statistics are written in
-    place, and gradients exist only inside. With ``keep_grads`` they are put into the parameters' ``grad()``.
+    ``trainer.step(batch_size)``, but compiled whole: weights, optimizer states and running statistics are written in
+    place, and gradients exist only inside.
 
-    ``loss`` is a HybridBlock, or a function of the network's result and the label that uses ``F``-style operators. It
-    gives an array, whose sum is minimised, or a tuple that begins with it; ``step`` returns the same. ``data`` and
-    ``label`` are arrays, or tuples of those that the network and the loss take.
-
-    Gradients are scaled down where the norm of all of them, as the optimizer gets them, is above ``clip_global_norm``.
-    With ``accumulate`` the gradients of so many calls are added up for one update.
-
-    If the trainer has a distributed kvstore, gradients are summed over ranks while the backward goes on. With
-    ``shard_optimizer`` each rank has, and updates, its part of the optimizer's states. With ``sync_every`` above 1 the
-    ranks train alone, and average their parameters after so many updates (local SGD).
+    If the trainer has a distributed kvstore, gradients are summed over ranks while the backward goes on.
 
     Where a gradient is row_sparse, forward and backward are one program, and the trainer updates the parameters: the
     rows that the batch took. Of the settings it takes ``keep_grads`` and ``ignore_stale_grad``.
+
+    Parameters
+    ----------
+    net:
+        The network, a HybridBlock that is initialized; it need not be hybridized.
+    loss:
+        A HybridBlock, or a function of the network's result and the label that uses ``F``-style operators. It gives an
+        array, whose sum is minimised, or a tuple that begins with it; a step returns the same.
+    trainer:
+        The Trainer of the parameters, which has the optimizer.
+    keep_grads:
+        Whether gradients are put into the parameters' ``grad()``.
+    ignore_stale_grad:
+        Whether parameters on which the loss does not depend are left as they are; else they are a UserWarning.
+    clip_global_norm:
+        Gradients are scaled down where the norm of all of them together, as the optimizer gets them, is above this
+        number; None: they are not.
+    accumulate:
+        The number of calls whose gradients are added up for one update.
+    shard_optimizer:
+        Whether each rank has, and updates, its part of the optimizer's states alone; not with ``keep_grads``, nor with
+        ``sync_every``.
+    sync_every:
+        Above 1 the ranks train alone, and average their parameters after so many updates (local SGD).
+
+    Examples
+    --------
+    >>> net = nn.Dense(1, in_units=2, use_bias=False)
+    >>> net.initialize(mx.init.One())
+    >>> trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+    >>> step = gluon.TrainStep(net, gluon.loss.L2Loss(), trainer)
+    >>> step(mx.nd.array([[1, 2]]), mx.nd.array([[5]])).asnumpy()  # (1 + 2 - 5)**2 / 2
+    array([2.], dtype=float32)
+    >>> net.weight.data().asnumpy()  # 1 - 0.1 * (3 - 5) * [1, 2]
+    array([[1.2, 1.4]], dtype=float32)
     """
 
     def __init__(
@@ -87,10 +113,17 @@ class TrainStep:
         trainer.attend(self)
 
     def __call__(self, data: Any, label: Any = None, batch_size: float | None = None) -> Any:
-        """Train with one batch; gradients are divided by ``batch_size``, by default the length of the data.
+        """Train with one batch, and return what the loss gives.
 
-        Where ranks sum gradients, or calls accumulate them, it is the number of examples of all of them: by default the
-        sum of the lengths of their data, which may differ.
+        Parameters
+        ----------
+        data:
+            The input of the network, or a tuple of inputs.
+        label:
+            What the loss takes beside the network's result, or a tuple of it; None: nothing.
+        batch_size:
+            What gradients are divided by: the number of examples of all ranks that sum gradients, and of all calls that
+            accumulate them. None: the length of the data, or the sum of these lengths, which may differ.
         """
         if STATE.trace is not None:
             raise TraceError("a TrainStep cannot be called while a block is traced; call it in the training loop")
@@ -118,7 +151,15 @@ class TrainStep:
     def compile(self, data: Any, label: Any = None, dtype: Any = "float32") -> None:
         """Compile for batches of such data and labels, without training: the next such call compiles nothing.
 
-        They are as in a call, and each array may be given by its shape, see :meth:`HybridBlock.compile`.
+        Parameters
+        ----------
+        data:
+            The input of the network, or a tuple of inputs; each an array, or its shape, see
+            :meth:`HybridBlock.compile`.
+        label:
+            What the loss takes beside, likewise; None: nothing.
+        dtype:
+            The dtype of arrays that are given by their shapes.
         """
         data, label = samples((data, label), dtype, self._block.trainer.contexts[0])
         if self._updates_rows:
@@ -208,7 +249,13 @@ class TrainStep:
         return {"calls": self._calls, "examples": self._examples, "residuals": self._block.settings.residuals.state()}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Go on as where :meth:`state` gave this."""
+        """Go on as where :meth:`state` gave this.
+
+        Parameters
+        ----------
+        state:
+            What it gave.
+        """
         self._calls = state["calls"]
         self._examples = state.get("examples", 0)
         self._block.settings.residuals.load_state(state["residuals"])

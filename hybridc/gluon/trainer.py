@@ -48,7 +48,7 @@ class _Compared(NamedTuple):
 
 
 class Trainer:
-    """``Trainer(net.collect_params(), 'sgd', {'learning_rate': 0.1})``; then ``step(batch_size)``.
+    """Updates the parameters of a network with an optimizer: :meth:`step` after each backward.
 
     Parameters on several devices have an array on each. A step sums their gradients over the devices. By default it
     then updates the first array and copies it to the others, and gradients stay what each device computed; with
@@ -63,11 +63,31 @@ class Trainer:
     Parameters
     ----------
     params:
-        The parameters, as ``net.collect_params()`` gives them.
+        The parameters, as ``net.collect_params()`` gives them, or a list. They must be initialized, but may wait for
+        their shapes.
     optimizer:
-        The optimizer, or its name, as "adam".
+        The optimizer, or its registered name, as "adam".
     optimizer_params:
-        The arguments of an optimizer that is named.
+        A dict of the arguments of an optimizer that is named, as ``{"learning_rate": 0.1}``.
+    kvstore:
+        What sums gradients over devices or ranks: a name, or an object of ``mx.kv.create``; None: nothing does.
+    compression_params:
+        The compression of gradients that a kvstore sends, as ``{"type": "2bit", "threshold": 0.5}``; None: none.
+    update_on_kvstore:
+        Whether parameters are updated once, by the kvstore, rather than on each device; None: where that can be.
+
+    Examples
+    --------
+    >>> net = nn.Dense(1, in_units=2, use_bias=False)
+    >>> net.initialize(mx.init.One())
+    >>> trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+    >>> x, label = mx.nd.array([[1, 2], [1, 0]]), mx.nd.array([[5], [1]])
+    >>> with autograd.record():
+    ...     loss = (net(x) - label) ** 2
+    >>> loss.backward()  # 2 * (3 - 5) * [1, 2] + 0
+    >>> trainer.step(batch_size=2)
+    >>> net.weight.data().asnumpy()  # 1 - 0.1 * [-4, -8] / 2
+    array([[1.2, 1.4]], dtype=float32)
     """
 
     # MXNet's internal names, which programs use.
@@ -199,9 +219,18 @@ class Trainer:
         return self._updates.communicator
 
     def sum_of(self, name: str, size: int, dtype: np.dtype[Any], residuals: Residuals) -> RankSum | None:
-        """The custom sum over ranks of a TrainStep's bucket of ``size`` elements; None for a plain all-reduce.
+        """The custom sum over ranks of gradients that a TrainStep sends together; None for a plain all-reduce.
 
-        ``residuals`` keeps the rounding errors of compressed gradients, under ``name``.
+        Parameters
+        ----------
+        name:
+            The name under which ``residuals`` has the rounding errors of these gradients.
+        size:
+            The number of elements.
+        dtype:
+            Their dtype.
+        residuals:
+            What keeps the rounding errors of compressed gradients.
         """
         compression = self._updates.compression
         if compression is None or not compression.takes(dtype):
@@ -219,16 +248,28 @@ class Trainer:
         return self._optimizer.learning_rate
 
     def set_learning_rate(self, lr: float) -> None:
-        """Set the learning rate; not possible while a scheduler rules it."""
+        """Set the learning rate of the optimizer. With a scheduler it raises a UserWarning.
+
+        Parameters
+        ----------
+        lr:
+            The learning rate of the steps from now on.
+        """
         self._optimizer.set_learning_rate(lr)
 
     # --- steps ---------------------------------------------------------------------------------------------
 
     def step(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
-        """Update all parameters with their gradients, divided by ``batch_size``.
+        """Update all parameters with their gradients. If mixed precision finds an overflow, all are left as they are.
 
-        A gradient that ``backward`` did not write since the last step raises; with ``ignore_stale_grad`` the
-        parameter is left as it is. If mixed precision finds an overflow, all are left as they are.
+        Parameters
+        ----------
+        batch_size:
+            What gradients are divided by: the number of examples whose losses were summed, of all ranks together. It is
+            1 where the loss is a mean already. What is no positive number raises.
+        ignore_stale_grad:
+            Whether a parameter whose gradient ``backward`` did not write since the last step is left as it is; else
+            that is a UserWarning.
         """
         begin = now() if RECORDER.calls else 0
         self._rescale_alike("Trainer.step", batch_size, ignore_stale_grad)
@@ -247,7 +288,16 @@ class Trainer:
         self._updates.sum_gradients()
 
     def update(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
-        """The part of :meth:`step` after :meth:`allreduce_grads`; nothing, if mixed precision finds an overflow."""
+        """The part of :meth:`step` after :meth:`allreduce_grads`, with which gradients can be changed in between.
+
+        Parameters
+        ----------
+        batch_size:
+            What gradients are divided by.
+        ignore_stale_grad:
+            Whether a parameter whose gradient ``backward`` did not write since the last step is left as it is; else
+            that is a UserWarning.
+        """
         self._check_apart("update")
         self._rescale_alike("Trainer.update", batch_size, ignore_stale_grad)
         self._updates.update(ignore_stale_grad, self._amp_loss_scaler)
@@ -267,11 +317,24 @@ class Trainer:
         """Give a store that updates parameters the values that one was set to, or was initialized with.
 
         A parameter of several ranks gets the values that it was initialized with on rank 0.
+
+        Parameters
+        ----------
+        param:
+            The parameter, which calls this.
+        is_new:
+            Whether it was initialized, rather than set.
         """
         self._updates.renew(param, is_new)
 
     def total_batch_size(self, batch_size: int) -> int:
-        """The sum of the sizes of the batches of all ranks, which all ask for it; without ranks the size itself."""
+        """The sum of the sizes of the batches of all ranks, which all ask for it; without ranks the size itself.
+
+        Parameters
+        ----------
+        batch_size:
+            The size of this rank's batch.
+        """
         return self._updates.total_batch_size(batch_size)
 
     def _rescale_alike(self, call: str, batch_size: float, ignore_stale_grad: bool) -> None:
@@ -305,8 +368,22 @@ class Trainer:
     ) -> Agreed:
         """What all ranks bring to an update; raises on all of them unless what the update depends on is equal.
 
-        That is the optimizer, ``settings`` and ``of_parameters``, which has a value for each parameter.
-        ``batch_size`` is the one that all give, or None if each gives its ``share``.
+        That is the optimizer, ``settings`` and ``of_parameters``.
+
+        Parameters
+        ----------
+        call:
+            What the ranks call, for error texts.
+        batch_size:
+            The number that all ranks must give; None: each has its own.
+        share:
+            What this rank adds to the total of all ranks.
+        settings:
+            Plain values by name, which must be equal on all ranks.
+        of_parameters:
+            Lists by name, with a value for each parameter, which must be equal on all ranks.
+        asks:
+            Whether this rank asks for a further exchange, to which all come if one asks.
         """
         # At most steps nothing but the count is new.
         brought = batch_size, self._scale, settings, of_parameters, [*map(_OF_PARAMETER, self._params)]
@@ -337,7 +414,13 @@ class Trainer:
         return _Compared(brought, reader, facts, lists, repr((facts, lists)))
 
     def rescale(self, batch_size: float) -> None:
-        """Let the next update divide gradients by ``batch_size``; raises if a parameter waits for its shape."""
+        """Let the next update divide gradients by a number; raises if a parameter waits for its shape.
+
+        Parameters
+        ----------
+        batch_size:
+            The number, which must be positive.
+        """
         # COMPAT(mxnet): there a negative number turns the direction of the step around, and NaN is taken, too.
         kind = ArgumentTypeError if isinstance(batch_size, str) else AttributeValueError
         if kind is ArgumentTypeError or not batch_size > 0:
@@ -361,7 +444,13 @@ class Trainer:
         }
 
     def attend(self, step: Any) -> None:
-        """Note a compiled step that updates the parameters: its ``state()`` is part of this trainer's."""
+        """Note a compiled step that updates the parameters: its ``state()`` is part of this trainer's.
+
+        Parameters
+        ----------
+        step:
+            The TrainStep, which calls this.
+        """
         self._attending = [reference for reference in self._attending if reference() is not None]
         self._attending.append(weakref.ref(step))
         if self._awaited:
@@ -386,7 +475,13 @@ class Trainer:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Go on as where :meth:`state` gave this; compiled steps are those that were made in the same order."""
+        """Go on as where :meth:`state` gave this; compiled steps are those that were made in the same order.
+
+        Parameters
+        ----------
+        state:
+            What it gave.
+        """
         if self._amp_loss_scaler is not None and state["scaler"] is not None:
             self._amp_loss_scaler.__dict__ |= state["scaler"]
         if state["store"] is not None:
@@ -396,7 +491,15 @@ class Trainer:
             step.load_state(self._awaited.pop(0))
 
     def share_states(self, shards: OptimizerShards, indices: Sequence[int]) -> None:
-        """From now on each rank has its part of the states of these parameters; files have the whole ones."""
+        """From now on each rank has its part of the states of some parameters; files have the whole ones.
+
+        Parameters
+        ----------
+        shards:
+            Which part each rank has.
+        indices:
+            The indices of the parameters.
+        """
         self._shards = shards, list(indices)
 
     @contextlib.contextmanager
@@ -414,12 +517,24 @@ class Trainer:
             updater.states = parts
 
     def save_states(self, fname: str) -> None:
-        """Save the optimizer's states and settings; multipliers stay with the parameters."""
+        """Save the optimizer's states and settings; multipliers stay with the parameters.
+
+        Parameters
+        ----------
+        fname:
+            The file.
+        """
         with self.whole_states():
             self._updates.save_states(fname)
 
     def load_states(self, fname: str) -> None:
-        """Load what :meth:`save_states` wrote."""
+        """Load what :meth:`save_states` wrote.
+
+        Parameters
+        ----------
+        fname:
+            The file.
+        """
         self._updates.load_states(fname)
         self.adopt_optimizer()
 

@@ -24,8 +24,6 @@ sys.path.remove(SITE)
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 # Classes of a reference's page that need no example, and why.
 BASES = {
-    "Block": "has the examples of its methods",
-    "HybridBlock": "has the examples of its methods",
     "Loss": "computes nothing",
     "RecurrentCell": "computes nothing",
     "HybridRecurrentCell": "computes nothing",
@@ -95,7 +93,6 @@ WITHOUT_EXAMPLE: dict[str, set[str]] = {
         "SELU",
         "Sequential",
         "Swish",
-        "SymbolBlock",
     },
     "hybridc.gluon.contrib.nn": {
         "Concurrent",
@@ -175,6 +172,12 @@ def _sessions() -> Iterator[Any]:
         for found in finder.find(value, name, module=False, globs={}):
             if found.examples:
                 yield pytest.param(found, id=found.name)
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path, monkeypatch):
+    """Examples write files."""
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize("session", list(_sessions()))
