@@ -190,7 +190,7 @@ _NUMPY_PAGE = "https://numpy.org/doc/stable/reference/{}generated/{}.html"
 _SPECIAL = ("__call__",)
 # Blocks override these; they are described where they are defined first.
 _FORWARDS, _BASES = ("forward", "hybrid_forward"), ("Block", "HybridBlock")
-_ROLE = re.compile(r":\w+:`~?(?:[\w.]*?\.)?(\w+)`")
+_ROLE = re.compile(r":\w+:`(?:~[\w.]*\.)?([\w.]+)`")
 _SECTION = re.compile(r"^(\w[\w ]*)\n(-{3,})$", re.MULTILINE)
 # What the examples of docstrings find without an import; tests/docs/test_docstring_examples.py gives it to them.
 IMPORTS = """import numpy as np
@@ -228,7 +228,7 @@ class Entry:
 
 def markdown(text: str) -> str:
     """A docstring's text as Markdown."""
-    return _ROLE.sub(r"`\1`", text).replace("``", "`").strip()
+    return _ROLE.sub(r"`\1`", text).replace("``", "`").replace("`hybridc.", "`mx.").strip()
 
 
 def parsed(doc: str | None) -> tuple[str, list[Parameter]]:
@@ -292,6 +292,8 @@ def shown(value: Any) -> str:
     """A default as it is written."""
     if value is REQUIRED:
         return "required"
+    if inspect.isclass(value):
+        return f"np.{value.__name__}" if value.__module__ == "numpy" else value.__name__
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value)) if not inspect.isfunction(value) else value.__name__
 
 

@@ -1,4 +1,10 @@
-"""``mx.gluon``: networks as Python objects."""
+"""``mx.gluon``: networks as Python objects.
+
+A network is a :class:`Block`, and mostly a :class:`HybridBlock`, which can be compiled; layers are in ``gluon.nn`` and
+``gluon.rnn``. It has :class:`Parameter` objects, which ``net.initialize()`` fills, a :class:`Trainer` updates and
+``net.save_parameters(file)`` saves. A :class:`TrainStep` is a whole step of training as one program, and a
+:class:`SymbolBlock` a network from files.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Evaluation metrics: ``mx.metric``. Each takes labels and predictions batch by batch, and keeps a result."""
+"""Evaluation metrics: ``mx.metric``. Each takes labels and predictions batch by batch, and keeps a result.
+
+``update(labels, preds)`` takes in a batch, ``get()`` gives the name and the result of all batches so far, and
+``reset()`` starts over, as before each epoch. :func:`create` makes a metric from its name, as "acc" or "mse".
+"""
 
 import math as math
 from typing import TYPE_CHECKING, Any

@@ -76,6 +76,8 @@ class EvalMetric:
         The names of the outputs that :meth:`update_dict` uses; None for all.
     label_names:
         The names of the labels that :meth:`update_dict` uses; None for all.
+    **kwargs:
+        What :meth:`get_config` gives beside these, and ``has_global_stats``.
 
     Examples
     --------
@@ -152,10 +154,10 @@ class EvalMetric:
         Parameters
         ----------
         label:
-            A dict of labels by name; ``label_names`` of them are used, all without.
+            A dict of labels by name, of which those of ``label_names`` are used; all, if that is None.
         pred:
-            A dict of outputs by name; ``output_names`` of them are used, all without. A name that is missing is a
-            KeyError.
+            A dict of outputs by name, of which those of ``output_names`` are used; all, if that is None. A name that
+            is missing is a KeyError.
         """
         preds = [pred[name] for name in self.output_names or pred]
         labels = [label[name] for name in self.label_names or label]
@@ -311,7 +313,9 @@ class CompositeEvalMetric(EvalMetric):
     Parameters
     ----------
     metrics:
-        What there is at first: metrics, or what :func:`create` makes one of.
+        The metrics: objects, or what :func:`create` makes them of. None: there are none at first.
+    name:
+        Not used: :meth:`get` gives the names of the metrics.
 
     Examples
     --------
@@ -363,9 +367,9 @@ class CompositeEvalMetric(EvalMetric):
         Parameters
         ----------
         labels:
-            A dict of labels by name; those of ``label_names`` are passed on, all without.
+            A dict of labels by name, of which those of ``label_names`` are passed on; all, if that is None.
         preds:
-            A dict of outputs by name; those of ``output_names`` are passed on, all without.
+            A dict of outputs by name, of which those of ``output_names`` are passed on; all, if that is None.
         """
         if self.label_names is not None:
             labels = {k: v for k, v in labels.items() if k in self.label_names}
@@ -478,8 +482,8 @@ class CustomMetric(EvalMetric):
     Parameters
     ----------
     feval:
-        A function of two NumPy arrays, the labels and the predictions of a batch, which it may write to. It gives a
-        number, or a sum and a count.
+        A function of two NumPy arrays, the labels and the predictions of a batch, which are copies. It gives a number,
+        or a sum and a count.
     name:
         The name of the metric; None: that of the function.
     allow_extra_outputs:

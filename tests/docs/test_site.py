@@ -91,7 +91,7 @@ def test_entries_say_how_mxnet_differs(pages):
 
 def test_docstrings_become_markdown(reference):
     text, parameters = reference.parsed(
-        """Look at :class:`~hybridc.x.Y` with ``z``.
+        """Look at :class:`~hybridc.x.Y` and :meth:`Y.run`, see :mod:`hybridc.x`, with ``z``.
 
         Parameters
         ----------
@@ -102,7 +102,7 @@ def test_docstrings_become_markdown(reference):
             others
         """
     )
-    assert text == "Look at `Y` with `z`."
+    assert text == "Look at `Y` and `Y.run`, see `mx.x`, with `z`."
     assert [(p.name, p.kind, p.text) for p in parameters] == [
         ("a", "", "two of them"),
         ("b", "", "two of them"),
