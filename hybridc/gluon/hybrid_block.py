@@ -550,6 +550,16 @@ class Block(BlockRoot):
         ----------
         fn:
             The function of a block.
+
+        Examples
+        --------
+        >>> net = nn.Sequential(prefix="net_")
+        >>> with net.name_scope():
+        ...     net.add(nn.Dense(4), nn.Dense(2))
+        >>> net = net.apply(lambda block: print(block.name))
+        net_dense0
+        net_dense1
+        net
         """
         for child in self._children.values():
             child.apply(fn)
@@ -592,6 +602,20 @@ class Block(BlockRoot):
         ----------
         *inputs:
             Arrays to call the network with.
+
+        Examples
+        --------
+        >>> net = nn.Dense(4)
+        >>> net.initialize()
+        >>> net.summary(mx.nd.ones((1, 3)))
+        ---...
+                Layer (type)                                Output Shape         Param #
+        ===...
+                       Input                                      (1, 3)               0
+                     Dense-1                                      (1, 4)              16
+        ===...
+           Total params: 16
+        ...
         """
         for block in self._tree():
             if isinstance(block, HybridBlock) and block.is_active:
@@ -894,6 +918,15 @@ class HybridBlock(Block):
         ----------
         *args:
             The inputs, as of a call.
+
+        Examples
+        --------
+        >>> net = nn.Dense(4)
+        >>> net.weight.shape  # 0 is unknown
+        (4, 0)
+        >>> net.infer_shape(mx.nd.ones((1, 3)))
+        >>> net.weight.shape
+        (4, 3)
         """
         infer_parameter_shapes(self, args)
 
@@ -928,7 +961,22 @@ class HybridBlock(Block):
         return trace_block(self, args, STATE.training)
 
     def explain(self) -> Report:
-        """A report of what was compiled and why: signatures, kernels, host calls; ``.html()`` shows all levels."""
+        """A report of what was compiled and why: signatures, kernels, host calls; ``.html()`` shows all levels.
+
+        Examples
+        --------
+        >>> net = nn.Dense(4, prefix="net_")
+        >>> net.initialize()
+        >>> net.hybridize()
+        >>> net.explain()
+        net is hybridized, but nothing is compiled yet: call it
+        >>> y = net(mx.nd.ones((1, 3)))
+        >>> net.explain()
+        net: traced once
+          1. first call
+        signature (float32[1, 3]), predict mode
+          forward: ... kernels, 0 of them host calls; ...
+        """
         graph = self.__dict__.get("_cached_graph")
         if not self._active:
             return Report(f"{self.name} is not hybridized: call hybridize(), then the block")

@@ -124,7 +124,13 @@ class Parameter:
 
     @property
     def grad_req(self) -> str:
-        """The mode in which ``backward`` stores the gradient: 'write', 'add' or 'null' (there is none)."""
+        """The mode in which ``backward`` stores the gradient: 'write', 'add' or 'null' (there is none).
+
+        Examples
+        --------
+        >>> layer = nn.Dense(1, in_units=2)
+        >>> layer.weight.grad_req = "null"  # it is not trained
+        """
         return cast("str", self._grad_req)
 
     @grad_req.setter
@@ -324,6 +330,14 @@ class Parameter:
         ----------
         data:
             An NDArray, or what NumPy makes an array of, of the parameter's shape; else a CheckError.
+
+        Examples
+        --------
+        >>> layer = nn.Dense(1, in_units=2)
+        >>> layer.initialize()
+        >>> layer.weight.set_data([[3, 4]])
+        >>> layer.weight.data().asnumpy()
+        array([[3., 4.]], dtype=float32)
         """
         array = data if isinstance(data, NDArray) else NDArray(np.asarray(data))
         self.shape = array.shape

@@ -254,6 +254,15 @@ class Trainer:
         ----------
         lr:
             The learning rate of the steps from now on.
+
+        Examples
+        --------
+        >>> net = nn.Dense(1)
+        >>> net.initialize()
+        >>> trainer = gluon.Trainer(net.collect_params(), "adam")
+        >>> trainer.set_learning_rate(trainer.learning_rate / 10)
+        >>> trainer.learning_rate
+        0.0001
         """
         self._optimizer.set_learning_rate(lr)
 
@@ -278,7 +287,11 @@ class Trainer:
             RECORDER.add("api", "Trainer.step", begin)
 
     def allreduce_grads(self) -> None:
-        """Write the sum of the gradients of all devices into each of them; with one device they are that already."""
+        """Write the sum of the gradients of all devices into each of them; with one device they are that already.
+
+        With :meth:`update` it is :meth:`step` in two parts, between which gradients can be changed. Where the kvstore
+        updates parameters it is a CheckError: make the trainer with ``update_on_kvstore=False``.
+        """
         self._check_apart("allreduce_grads")
         self._updates.begin()
         self._allreduce_grads()
@@ -523,6 +536,17 @@ class Trainer:
         ----------
         fname:
             The file.
+
+        Examples
+        --------
+        >>> net = nn.Dense(1)
+        >>> net.initialize()
+        >>> trainer = gluon.Trainer(net.collect_params(), "adam", {"beta1": 0.8})
+        >>> trainer.save_states("trainer.states")
+        >>> other = gluon.Trainer(net.collect_params(), "adam")
+        >>> other.load_states("trainer.states")
+        >>> other.optimizer.beta1
+        0.8
         """
         with self.whole_states():
             self._updates.save_states(fname)

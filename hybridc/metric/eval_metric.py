@@ -170,7 +170,17 @@ class EvalMetric:
         self.global_sum_metric = 0.0
 
     def reset_local(self) -> None:
-        """Start over what :meth:`get` gives; :meth:`get_global` runs on."""
+        """Start over what :meth:`get` gives; :meth:`get_global` runs on.
+
+        Examples
+        --------
+        >>> metric = mx.metric.MAE()
+        >>> metric.update(mx.nd.array([1]), mx.nd.array([2]))
+        >>> metric.reset_local()
+        >>> metric.update(mx.nd.array([1]), mx.nd.array([4]))
+        >>> metric.get(), metric.get_global()
+        (('mae', 3.0), ('mae', 2.0))
+        """
         self.num_inst = 0
         self.sum_metric = 0.0
 
@@ -249,7 +259,14 @@ class EvalMetric:
         return _pairs(*self.get_global()) if self._has_global_stats else self.get_name_value()
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that recreate the metric: ``create(**config)``."""
+        """The arguments that recreate the metric.
+
+        Examples
+        --------
+        >>> config = mx.metric.TopKAccuracy(top_k=3).get_config()
+        >>> mx.metric.create(config).top_k
+        3
+        """
         return {
             **self._kwargs,
             "metric": type(self).__name__,

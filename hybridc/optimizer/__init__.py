@@ -1,4 +1,7 @@
-"""Optimizers: ``mx.optimizer``. They update weights from gradients; a Trainer makes and calls them, by their names.
+"""Optimizers: ``mx.optimizer``. They update weights from gradients.
+
+A Trainer makes and calls them: ``gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.01})`` takes the name
+of a class here, in any case, and its arguments. The examples make single steps without one, to show the numbers.
 
 In the formulas ``w`` is the weight, ``grad`` its gradient as ``backward`` wrote it, ``lr`` the learning rate, and ``t``
 the number of this update of the weight, from 1. ``clip(x)`` is ``x`` with its elements limited to
