@@ -19,7 +19,15 @@ class Register(Protocol):
     """``register(klass, name=None)``: gives the class back, so it is a decorator too."""
 
     def __call__(self, klass: C, name: str | None = None) -> C:
-        """Register ``klass`` under its lower-case name, or under ``name``."""
+        """Register a class, and return it.
+
+        Parameters
+        ----------
+        klass:
+            The class.
+        name:
+            Its name in any case; None: that of the class.
+        """
         ...
 
 
@@ -27,7 +35,13 @@ class Alias(Protocol):
     """``@alias("a", "b")``."""
 
     def __call__(self, *aliases: str) -> Callable[[C], C]:
-        """Register a class under further names."""
+        """Register a class under further names.
+
+        Parameters
+        ----------
+        *aliases:
+            The names, in any case.
+        """
         ...
 
 
@@ -35,12 +49,28 @@ _REGISTRIES: dict[type[Any], dict[str, type[Any]]] = {}
 
 
 def get_registry(base_class: type[T]) -> dict[str, type[T]]:
-    """A copy of the names and classes registered under ``base_class``."""
+    """A copy of a registry: classes by their names in lower case.
+
+    Parameters
+    ----------
+    base_class:
+        The base of the registered classes.
+    """
     return dict(_REGISTRIES.get(base_class, {}))
 
 
 def enter(registry: dict[str, type[Any]], nickname: str, klass: C) -> C:
-    """Add a class to a registry of its own under its lower-case name; a decorator's body. Replacing a class warns."""
+    """Add a class to a registry of its own under its lower-case name; a decorator's body. Replacing a class warns.
+
+    Parameters
+    ----------
+    registry:
+        Classes by their names.
+    nickname:
+        What the classes are called in the warning, as "optimizer".
+    klass:
+        The class.
+    """
     name = klass.__name__.lower()
     known = registry.get(name)
     if known is not None:
@@ -54,7 +84,27 @@ def enter(registry: dict[str, type[Any]], nickname: str, klass: C) -> C:
 
 
 def get_register_func(base_class: type[T], nickname: str) -> Register:
-    """A ``register(klass, name=None)`` for subclasses of ``base_class``; usable as a decorator."""
+    """The function ``register(klass, name=None)`` of a registry, which is a decorator, too.
+
+    Parameters
+    ----------
+    base_class:
+        The base of the registered classes: a registry belongs to a base.
+    nickname:
+        What the classes are called in messages, as "metric".
+
+    Examples
+    --------
+    >>> class Shape:
+    ...     pass
+    >>> register = mx.registry.get_register_func(Shape, "shape")
+    >>> @register
+    ... class Square(Shape):
+    ...     pass
+    >>> create = mx.registry.get_create_func(Shape, "shape")
+    >>> type(create("square")).__name__
+    'Square'
+    """
     registry = _REGISTRIES.setdefault(base_class, {})
 
     def register(klass: C, name: str | None = None) -> C:
@@ -86,7 +136,15 @@ def get_register_func(base_class: type[T], nickname: str) -> Register:
 
 
 def get_alias_func(base_class: type[T], nickname: str) -> Alias:
-    """An ``@alias("a", "b")`` decorator that registers a class under further names."""
+    """The decorator ``@alias("a", "b")`` of a registry, which registers a class under further names.
+
+    Parameters
+    ----------
+    base_class:
+        The base of the registered classes.
+    nickname:
+        What the classes are called in messages.
+    """
     register = get_register_func(base_class, nickname)
 
     def alias(*aliases: str) -> Callable[[C], C]:
@@ -108,7 +166,15 @@ def get_alias_func(base_class: type[T], nickname: str) -> Alias:
 
 
 def get_create_func(base_class: type[T], nickname: str) -> Callable[..., T]:
-    """A ``create(spec, …)``: ``spec`` is an instance, a name, a JSON text or a dict."""
+    """The function ``create(spec, …)`` of a registry: ``spec`` is an instance, a name, a JSON text or a dict.
+
+    Parameters
+    ----------
+    base_class:
+        The base of the registered classes.
+    nickname:
+        What the classes are called in messages; ``create`` takes ``spec`` by this name as well.
+    """
     registry = _REGISTRIES.setdefault(base_class, {})
 
     def create(*args: Any, **kwargs: Any) -> T:
