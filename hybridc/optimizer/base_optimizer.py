@@ -33,7 +33,7 @@ class Optimizer:
     param_idx2name:
         The names of parameters by their indices, for their factors of the learning rate and of ``wd``.
     wd:
-        The factor of weight decay: times the weight, it is added to the gradient, or what the formula says.
+        The factor of weight decay, ``wd`` in the formulas: most add ``wd * w`` to the gradient.
     clip_gradient:
         Elements of gradients are clipped to this and its negative, after ``rescale_grad``; None or 0: they are not.
     learning_rate:
@@ -50,7 +50,8 @@ class Optimizer:
     param_dict:
         Parameters by their indices, for their ``lr_mult`` and ``wd_mult``; a Trainer sets it.
     lazy_update:
-        Whether a row_sparse gradient updates its own rows alone: others have no weight decay, and keep their states.
+        Whether a row_sparse gradient updates its own rows alone; the other rows then have no weight decay, and their
+        states stay.
     momentum:
         The share of the last update that the next one has, from 0 to 1; with 0 there is no state for it.
     **kwargs:
@@ -179,7 +180,7 @@ class Optimizer:
         Parameters
         ----------
         index:
-            What the weight is known by: a Trainer counts parameters from 0, a kvstore has keys.
+            The key of the weight: for a Trainer the index of the parameter.
         weight:
             The weight, an NDArray.
         """
@@ -194,7 +195,7 @@ class Optimizer:
         Parameters
         ----------
         index:
-            What the weight is known by.
+            The key of the weight.
         weight:
             The weight, an NDArray.
         """
@@ -218,7 +219,7 @@ class Optimizer:
         Parameters
         ----------
         index:
-            What the weight is known by: updates are counted, and factors of the learning rate found, by it.
+            The key of the weight, by which updates are counted, and factors of the learning rate found.
         weight:
             The weight, an NDArray.
         grad:
@@ -235,7 +236,7 @@ class Optimizer:
         Parameters
         ----------
         index:
-            What the weight is known by.
+            The key of the weight.
         weight:
             The weight, an NDArray; one of 16 bits is its float32 copy, rounded.
         grad:
@@ -258,7 +259,7 @@ class Optimizer:
         Parameters
         ----------
         index:
-            What the weight is known by.
+            The key of the weight.
         weight:
             The weight, an NDArray.
         grad:
@@ -398,7 +399,7 @@ class Optimizer:
         Parameters
         ----------
         klass:
-            The class, known by its name in any case. It replaces another of the same name, with a warning.
+            The class; its name counts in any case. It replaces another of the same name, with a warning.
         """
         return enter(Optimizer.opt_registry, "optimizer", klass)
 

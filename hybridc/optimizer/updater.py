@@ -52,7 +52,7 @@ class Updater:
         Parameters
         ----------
         index:
-            What the weight is known by, or a list of indices.
+            The key of the weight, or a list of keys.
         grad:
             Its gradient, or a list of gradients.
         weight:
@@ -75,7 +75,7 @@ class Updater:
         Parameters
         ----------
         indices:
-            What the weights are known by.
+            The keys of the weights.
         weights:
             The weights, as many.
         """
