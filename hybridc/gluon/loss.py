@@ -1,6 +1,9 @@
-"""Loss functions: one number for each sample, averaged over all axes but ``batch_axis``.
+"""Loss functions: ``loss(pred, label)`` is one number for each example of the batch, the mean over all other axes.
 
-``weight`` scales the loss; ``sample_weight`` is an array that broadcasts to the loss of each element.
+Exceptions are named where they are described. ``loss(pred, label, sample_weight)`` scales the loss of each element by
+an array that broadcasts to it, as one of shape (N, 1) that leaves out the examples where it is 0. ``backward`` of a
+loss sums over the examples; ``Trainer.step(batch_size)`` divides by their number. Shapes that do not fit are a
+ShapeError.
 """
 
 from __future__ import annotations
@@ -69,14 +72,14 @@ def _softplus_of_minus_abs(F: Any, x: Any) -> Any:
 
 
 class Loss(HybridBlock):
-    """The base of losses, each a number for every example of the batch.
+    """The base of losses: override ``hybrid_forward(self, F, pred, label, sample_weight=None)`` in yours.
 
     Parameters
     ----------
     weight:
-        A factor of all losses; None is 1.
+        A factor of all losses; None: 1.
     batch_axis:
-        The axis of the examples; over the others the mean is taken.
+        The axis of the examples: the mean is over all others.
     """
 
     def __init__(self, weight: float | None, batch_axis: int, **kwargs: Unpack[BlockOptions]) -> None:
@@ -93,7 +96,28 @@ class Loss(HybridBlock):
 
 
 class L2Loss(Loss):
-    """weight / 2 * (label - pred)²"""
+    """``weight / 2 * (label - pred)²``, the mean of each example: regression
+
+    ``loss(pred, label)``: pred (N, …) and label of as many elements → (N,).
+
+    Parameters
+    ----------
+    weight:
+        A factor of all losses, beside that of 1/2; None: 1.
+
+    Examples
+    --------
+    >>> pred, label = mx.nd.array([[1, 2], [3, 4]]), mx.nd.array([[1, 0], [3, 8]])
+    >>> gluon.loss.L2Loss()(pred, label)
+    [1. 4.]
+    <NDArray 2 @cpu(0)>
+
+    A factor for each example:
+
+    >>> gluon.loss.L2Loss()(pred, label, mx.nd.array([[0], [1]]))
+    [0. 4.]
+    <NDArray 2 @cpu(0)>
+    """
 
     def __init__(self, weight: float | None = 1.0, batch_axis: int = 0, **kwargs: Unpack[BlockOptions]) -> None:
         super().__init__(weight, batch_axis, **kwargs)
@@ -107,7 +131,16 @@ class L2Loss(Loss):
 
 
 class L1Loss(Loss):
-    """|label - pred|"""
+    """``|label - pred|``, the mean of each example: regression that outliers disturb less
+
+    ``loss(pred, label)``: pred (N, …) and label of as many elements → (N,).
+
+    Examples
+    --------
+    >>> gluon.loss.L1Loss()(mx.nd.array([[1, 2], [3, 4]]), mx.nd.array([[1, 0], [3, 8]]))
+    [1. 2.]
+    <NDArray 2 @cpu(0)>
+    """
 
     def __init__(self, weight: float | None = None, batch_axis: int = 0, **kwargs: Unpack[BlockOptions]) -> None:
         super().__init__(weight, batch_axis, **kwargs)
@@ -119,9 +152,29 @@ class L1Loss(Loss):
 
 
 class SigmoidBinaryCrossEntropyLoss(Loss):
-    """-label * log(p) * pos_weight - (1 - label) * log(1 - p), with p = sigmoid(pred)
+    """``-label * log(p) * pos_weight - (1 - label) * log(1 - p)``, ``p = sigmoid(pred)``: labels of yes or no
 
-    With ``from_sigmoid`` p = pred.
+    ``loss(pred, label, sample_weight=None, pos_weight=None)``: pred (N, …) and label of as many elements, from 0 to 1,
+    → (N,), the mean of each example. ``pos_weight``, an array that broadcasts to pred, is the factor of positive
+    labels, to make up for few of them. Several labels of one example may be 1.
+
+    Parameters
+    ----------
+    from_sigmoid:
+        Whether pred are the probabilities p; else they are scores, of any size, which is more exact.
+
+    Examples
+    --------
+    >>> loss = gluon.loss.SigmoidBinaryCrossEntropyLoss()
+    >>> loss(mx.nd.array([[0], [10], [-10]]), mx.nd.array([[1], [1], [1]]))
+    [6.9314718e-01 4.5398894e-05 1.0000046e+01]
+    <NDArray 3 @cpu(0)>
+    >>> loss(mx.nd.array([[0]]), mx.nd.array([[1]]), None, mx.nd.array([3]))
+    [2.0794415]
+    <NDArray 1 @cpu(0)>
+    >>> gluon.loss.SigmoidBCELoss(from_sigmoid=True)(mx.nd.array([[0.5]]), mx.nd.array([[1]]))
+    [0.6931472]
+    <NDArray 1 @cpu(0)>
     """
 
     def __init__(
@@ -155,9 +208,36 @@ SigmoidBCELoss = SigmoidBinaryCrossEntropyLoss
 
 
 class SoftmaxCrossEntropyLoss(Loss):
-    """-log(softmax(pred)[label]), or -sum(label * log(softmax(pred))) along ``axis`` without ``sparse_label``
+    """``-log(softmax(pred)[label])``: one of several classes; the mean of each example, if it has several labels
 
-    With ``from_logits`` pred is log(softmax) already.
+    ``loss(pred, label)``: pred (N, classes) are scores and label (N,) numbers of classes → (N,). With more axes, as of
+    (N, classes, H, W) and ``axis=1``, label is (N, H, W). With ``sparse_label=False`` label has the shape of pred and
+    is a probability of each class: ``-sum(label * log(softmax(pred)))``.
+
+    Parameters
+    ----------
+    axis:
+        The axis of the classes.
+    sparse_label:
+        Whether labels are numbers of classes, from 0; else a probability for each class.
+    from_logits:
+        Whether pred are logarithms of probabilities, as of ``log_softmax``; else scores.
+
+    Examples
+    --------
+    >>> pred = mx.nd.array([[0, 0], [2, 0]])
+    >>> gluon.loss.SoftmaxCrossEntropyLoss()(pred, mx.nd.array([0, 0]))
+    [0.6931472  0.12692805]
+    <NDArray 2 @cpu(0)>
+    >>> gluon.loss.SoftmaxCELoss(sparse_label=False)(pred, mx.nd.array([[0.5, 0.5], [1, 0]]))
+    [0.6931472  0.12692805]
+    <NDArray 2 @cpu(0)>
+
+    A class for each pixel of two images:
+
+    >>> loss = gluon.loss.SoftmaxCELoss(axis=1)
+    >>> loss(mx.nd.zeros((2, 5, 8, 8)), mx.nd.zeros((2, 8, 8))).shape
+    (2,)
     """
 
     def __init__(
@@ -189,14 +269,24 @@ SoftmaxCELoss = SoftmaxCrossEntropyLoss
 
 
 class KLDivLoss(Loss):
-    """label * (log(label) - log p), with log p = pred, or log_softmax(pred) if not ``from_logits``; sums
+    """``sum(label * (log(label) - log(p)))``: how far the distribution p is from that of the labels, of each example
+
+    ``loss(pred, label)``: pred (N, classes) are ``log(p)``, label are probabilities of the same shape → (N,). It is the
+    sum over all axes but the batch's, not the mean.
 
     Parameters
     ----------
     from_logits:
-        Whether ``pred`` are logarithms of probabilities.
+        Whether pred are logarithms of probabilities; else scores, of which ``log_softmax`` is taken.
     axis:
-        The axis of the classes.
+        The axis of the classes, for scores.
+
+    Examples
+    --------
+    >>> loss = gluon.loss.KLDivLoss(from_logits=False)
+    >>> loss(mx.nd.array([[0, 0], [0, 0]]), mx.nd.array([[0.5, 0.5], [1, 0]]))
+    [0.        0.6931472]
+    <NDArray 2 @cpu(0)>
     """
 
     def __init__(
@@ -220,10 +310,31 @@ class KLDivLoss(Loss):
 
 
 class CTCLoss(Loss):
-    """-log of the probability of all alignments of ``label`` to the steps of ``pred``; the last class is blank
+    """``-log`` of the probability of all alignments of ``label`` to the steps of ``pred`` (Graves et al. 2006)
 
-    ``layout`` is that of ``pred``, ``label_layout`` that of labels: N the batch, T the steps, C the classes' scores
-    before softmax. Without ``label_lengths`` labels end before their first -1.
+    ``loss(pred, label, pred_lengths=None, label_lengths=None, sample_weight=None)``: pred (N, T, C) are scores of C
+    classes at T steps, the last class is the blank; label (N, L) are numbers of classes → (N,). An alignment repeats
+    labels and puts blanks between them. Without ``label_lengths`` (N,) labels end before their first -1;
+    ``pred_lengths`` (N,) are the steps of each example.
+
+    Parameters
+    ----------
+    layout:
+        The axes of pred: "NTC" or "TNC", N the batch, T the steps, C the classes.
+    label_layout:
+        The axes of label: "NT" or "TN".
+
+    Examples
+    --------
+    >>> pred = mx.nd.zeros((2, 2, 3))
+    >>> gluon.loss.CTCLoss()(pred, mx.nd.array([[0, 1], [0, -1]]))
+    [2.1972246 1.0986123]
+    <NDArray 2 @cpu(0)>
+
+    Two steps of three equally likely classes: "01" has one alignment of nine, "0" has the three "00", "0 " and " 0":
+
+    >>> np.log([9 / 1, 9 / 3])
+    array([2.19722458, 1.09861229])
     """
 
     def __init__(
@@ -264,12 +375,21 @@ class CTCLoss(Loss):
 
 
 class HuberLoss(Loss):
-    """(label - pred)² / (2 rho) where |label - pred| <= rho, else |label - pred| - rho / 2
+    """``(label - pred)² / (2 * rho)`` where ``|label - pred| <= rho``, else ``|label - pred| - rho / 2``
+
+    The mean of each example: regression that is smooth at 0 and that outliers disturb less. ``loss(pred, label)``: pred
+    (N, …) and label of as many elements → (N,).
 
     Parameters
     ----------
     rho:
         The distance up to which the loss is quadratic.
+
+    Examples
+    --------
+    >>> gluon.loss.HuberLoss()(mx.nd.array([[0.5], [3]]), mx.nd.array([[0], [0]]))
+    [0.125 2.5  ]
+    <NDArray 2 @cpu(0)>
     """
 
     def __init__(
@@ -293,7 +413,7 @@ class _MarginLoss(Loss):
     Parameters
     ----------
     margin:
-        The distance from which on there is no loss.
+        How far a prediction must be on the right side to have no loss.
     """
 
     def __init__(
@@ -304,7 +424,16 @@ class _MarginLoss(Loss):
 
 
 class HingeLoss(_MarginLoss):
-    """max(0, margin - pred * label), label -1 or 1"""
+    """``max(0, margin - pred * label)``, the mean of each example: two classes, label -1 or 1
+
+    ``loss(pred, label)``: pred (N, …) are scores, label of as many elements → (N,).
+
+    Examples
+    --------
+    >>> gluon.loss.HingeLoss()(mx.nd.array([[2], [0.5], [-1]]), mx.nd.array([[1], [1], [1]]))
+    [0.  0.5 2. ]
+    <NDArray 3 @cpu(0)>
+    """
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
         """The loss of each sample."""
@@ -313,7 +442,16 @@ class HingeLoss(_MarginLoss):
 
 
 class SquaredHingeLoss(_MarginLoss):
-    """max(0, margin - pred * label)², label -1 or 1"""
+    """``max(0, margin - pred * label)²``, the mean of each example: two classes, label -1 or 1
+
+    ``loss(pred, label)``: pred (N, …) are scores, label of as many elements → (N,).
+
+    Examples
+    --------
+    >>> gluon.loss.SquaredHingeLoss()(mx.nd.array([[2], [0.5], [-1]]), mx.nd.array([[1], [1], [1]]))
+    [0.   0.25 4.  ]
+    <NDArray 3 @cpu(0)>
+    """
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
         """The loss of each sample."""
@@ -322,12 +460,23 @@ class SquaredHingeLoss(_MarginLoss):
 
 
 class LogisticLoss(Loss):
-    """log(1 + exp(-pred * label)), label -1 or 1 ('signed'), or 0 or 1 ('binary')
+    """``log(1 + exp(-pred * label))``, the mean of each example: two classes, label -1 or 1
+
+    ``loss(pred, label)``: pred (N, …) are scores, label of as many elements → (N,).
 
     Parameters
     ----------
     label_format:
-        "signed": labels are -1 and 1; "binary": 0 and 1.
+        "signed": labels are -1 and 1; "binary": they are 0 and 1, of which 0 counts as -1. Another is a ValueError.
+
+    Examples
+    --------
+    >>> gluon.loss.LogisticLoss()(mx.nd.array([[0], [10]]), mx.nd.array([[-1], [-1]]))
+    [ 0.6931472 10.000046 ]
+    <NDArray 2 @cpu(0)>
+    >>> gluon.loss.LogisticLoss(label_format="binary")(mx.nd.array([[0], [10]]), mx.nd.array([[0], [0]]))
+    [ 0.6931472 10.000046 ]
+    <NDArray 2 @cpu(0)>
     """
 
     def __init__(
@@ -352,7 +501,27 @@ class LogisticLoss(Loss):
 
 
 class TripletLoss(_MarginLoss):
-    """max(0, ‖positive - pred‖² - ‖negative - pred‖² + margin)"""
+    """``max(0, ‖positive - pred‖² - ‖negative - pred‖² + margin)``: pred is nearer to positive than to negative
+
+    ``loss(pred, positive, negative)``: all (N, …), of as many elements → (N,). The distances are sums over all axes but
+    the batch's.
+
+    Parameters
+    ----------
+    margin:
+        How much nearer the positive must be for no loss.
+
+    Examples
+    --------
+    >>> loss = gluon.loss.TripletLoss()
+    >>> near, far = mx.nd.array([[1, 0]]), mx.nd.array([[2, 0]])
+    >>> loss(mx.nd.array([[0, 0]]), near, far)
+    [0.]
+    <NDArray 1 @cpu(0)>
+    >>> loss(mx.nd.array([[0, 0]]), far, near)
+    [4.]
+    <NDArray 1 @cpu(0)>
+    """
 
     def hybrid_forward(self, F: Any, pred: Any, positive: Any, negative: Any) -> Any:
         """The loss of each sample."""
@@ -363,9 +532,28 @@ class TripletLoss(_MarginLoss):
 
 
 class PoissonNLLLoss(Loss):
-    """exp(pred) - target * pred, or pred - target * log(pred) without ``from_logits``; one mean of all
+    """``exp(pred) - target * pred``, one mean of all examples, of shape (1,): counts expected to be ``exp(pred)``
 
-    ``compute_full`` adds Stirling's approximation of log(target!) where target > 1.
+    ``loss(pred, target)``: pred (N, …) and target of as many elements. With ``from_logits=False`` pred is the
+    expectation itself: ``pred - target * log(pred + epsilon)``; ``epsilon`` is the fourth argument of a call. Arrays of
+    ``mx.np`` give the shape ().
+
+    Parameters
+    ----------
+    from_logits:
+        Whether pred is the logarithm of the expectation; else the expectation.
+    compute_full:
+        Whether Stirling's approximation of ``log(target!)`` is added where target > 1, which does not depend on
+        pred.
+
+    Examples
+    --------
+    >>> gluon.loss.PoissonNLLLoss()(mx.nd.array([[0], [0]]), mx.nd.array([[1], [3]]))
+    [1.]
+    <NDArray 1 @cpu(0)>
+    >>> gluon.loss.PoissonNLLLoss(from_logits=False)(mx.nd.array([[2]]), mx.nd.array([[0]]))
+    [2.]
+    <NDArray 1 @cpu(0)>
     """
 
     def __init__(
@@ -397,12 +585,26 @@ class PoissonNLLLoss(Loss):
 
 
 class CosineEmbeddingLoss(Loss):
-    """1 - c where label is 1, max(0, c - margin) where it is -1; c = cos(input1, input2), shape (N, 1)
+    """``1 - c`` where label is 1, ``max(0, c - margin)`` where it is -1; c is the cosine of input1 and input2
+
+    ``loss(input1, input2, label)``: both (N, D), label (N,) → (N, 1). Pairs that are alike have the label 1.
 
     Parameters
     ----------
     margin:
-        The cosine up to which unlike pairs have no loss.
+        The cosine up to which pairs that are not alike have no loss.
+
+    Examples
+    --------
+    >>> x, y = mx.nd.array([[1, 0], [1, 0]]), mx.nd.array([[0, 1], [2, 0]])
+    >>> gluon.loss.CosineEmbeddingLoss()(x, y, mx.nd.array([1, 1]))
+    [[1.]
+     [0.]]
+    <NDArray 2x1 @cpu(0)>
+    >>> gluon.loss.CosineEmbeddingLoss()(x, y, mx.nd.array([-1, -1]))
+    [[0.]
+     [1.]]
+    <NDArray 2x1 @cpu(0)>
     """
 
     def __init__(
@@ -428,10 +630,26 @@ class CosineEmbeddingLoss(Loss):
 
 
 class SDMLLoss(Loss):
-    """Row i of x1 must be nearer to row i of x2 than to its other rows: smoothed deep metric learning (Bonadiman 2019)
+    """Row i of x1 is nearer to row i of x2 than to others: smoothed deep metric learning (Bonadiman et al. 2019)
 
-    The KL divergence of softmax(-‖x1[i] - x2[j]‖²) along j, from 1 - ``smoothing_parameter`` at j = i and the rest of 1
-    in equal parts elsewhere, for each i; x1 and x2 have the shape (N, D) with N > 1.
+    ``loss(x1, x2)``: both (N, D), N > 1 → (N,), for row i the KL divergence of ``softmax(-‖x1[i] - x2[j]‖²)`` along j
+    from ``1 - smoothing_parameter`` at j = i and the rest of 1 in equal parts elsewhere. Other shapes are a CheckError.
+
+    Parameters
+    ----------
+    smoothing_parameter:
+        The probability that the other rows share, from 0 to 1.
+
+    Examples
+    --------
+    >>> x = mx.nd.array([[0, 0], [1, 0]])
+    >>> loss = gluon.loss.SDMLLoss()
+    >>> loss(x, x)
+    [0.00239735 0.00239735]
+    <NDArray 2 @cpu(0)>
+    >>> loss(x, x[::-1])
+    [0.4023973 0.4023973]
+    <NDArray 2 @cpu(0)>
     """
 
     def __init__(

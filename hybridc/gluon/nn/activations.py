@@ -11,12 +11,24 @@ from hybridc.gluon.naming import BlockOptions
 
 
 class Activation(HybridBlock):
-    """``F.Activation``: relu, sigmoid, tanh, softrelu or softsign of every element.
+    """A function of every element, one of five: the result has the shape of the input.
+
+    ``relu`` is ``max(x, 0)``, ``sigmoid`` is ``1 / (1 + exp(-x))``, ``tanh`` is itself, ``softrelu`` is ``log(1 +
+    exp(x))``, ``softsign`` is ``x / (1 + |x|)``. Layers as :class:`Dense` have them as a parameter, too.
 
     Parameters
     ----------
     activation:
-        The name of the function: "relu", "sigmoid", "tanh", "softrelu", "softsign".
+        The name of the function: "relu", "sigmoid", "tanh", "softrelu" or "softsign".
+
+    Examples
+    --------
+    >>> nn.Activation("relu")(mx.nd.array([-2, 0, 3]))
+    [0. 0. 3.]
+    <NDArray 3 @cpu(0)>
+    >>> nn.Activation("sigmoid")(mx.nd.array([0]))
+    [0.5]
+    <NDArray 1 @cpu(0)>
     """
 
     def __init__(self, activation: str, **kwargs: Unpack[BlockOptions]) -> None:
@@ -37,12 +49,18 @@ class Activation(HybridBlock):
 
 
 class LeakyReLU(HybridBlock):
-    """x where x >= 0, else alpha * x
+    """``x`` where ``x >= 0``, else ``alpha * x``; the result has the shape of the input.
 
     Parameters
     ----------
     alpha:
-        The slope of negative elements.
+        The slope of negative elements, a number of at least 0; a smaller one is a CheckError.
+
+    Examples
+    --------
+    >>> nn.LeakyReLU(0.1)(mx.nd.array([-2, 0, 3]))
+    [-0.2  0.   3. ]
+    <NDArray 3 @cpu(0)>
     """
 
     def __init__(self, alpha: float, **kwargs: Unpack[BlockOptions]) -> None:
@@ -60,14 +78,31 @@ class LeakyReLU(HybridBlock):
 
 
 class PReLU(HybridBlock):
-    """x where x >= 0, else alpha * x, with a learned alpha: one, or one for each channel (axis 1).
+    """``x`` where ``x >= 0``, else ``alpha * x``; ``alpha`` is learned: one number, or one for each channel (axis 1)
+
+    The result has the shape of the input (He et al. 2015).
 
     Parameters
     ----------
     alpha_initializer:
-        The initializer of the slopes; by default 0.25.
+        The initializer of the slopes; None: they begin at 0.25.
     in_channels:
-        The number of slopes: 1, or that of channels.
+        The number of slopes: 1 for one that all channels share, or the number of channels.
+
+    Examples
+    --------
+    >>> layer = nn.PReLU()
+    >>> layer.initialize()
+    >>> x = mx.nd.array([-2, 0, 3])
+    >>> with autograd.record():
+    ...     y = layer(x)
+    >>> y.backward()
+    >>> y
+    [-0.5  0.   3. ]
+    <NDArray 3 @cpu(0)>
+    >>> layer.alpha.grad()
+    [-2.]
+    <NDArray 1 @cpu(0)>
     """
 
     def __init__(self, alpha_initializer: Any = None, in_channels: int = 1, **kwargs: Unpack[BlockOptions]) -> None:
@@ -82,12 +117,18 @@ class PReLU(HybridBlock):
 
 
 class ELU(HybridBlock):
-    """x where x > 0, else alpha * (exp(x) - 1)
+    """``x`` where ``x > 0``, else ``alpha * (exp(x) - 1)`` (Clevert et al. 2015); the result has the shape of x.
 
     Parameters
     ----------
     alpha:
-        What negative elements tend to, negated.
+        The limit of very negative elements is -alpha.
+
+    Examples
+    --------
+    >>> nn.ELU()(mx.nd.array([-100, -1, 0, 1]))
+    [-1.         -0.63212055  0.          1.        ]
+    <NDArray 4 @cpu(0)>
     """
 
     def __init__(self, alpha: float = 1.0, **kwargs: Unpack[BlockOptions]) -> None:
@@ -100,7 +141,16 @@ class ELU(HybridBlock):
 
 
 class SELU(HybridBlock):
-    """The scaled exponential linear unit of self-normalizing networks (Klambauer et al. 2017)."""
+    """``1.0507 * x`` where ``x > 0``, else ``1.7581 * (exp(x) - 1)``: self-normalizing (Klambauer et al. 2017)
+
+    The result has the shape of the input.
+
+    Examples
+    --------
+    >>> nn.SELU()(mx.nd.array([-100, 0, 1]))
+    [-1.7580993  0.         1.050701 ]
+    <NDArray 3 @cpu(0)>
+    """
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         """The activation of ``x``."""
@@ -108,7 +158,16 @@ class SELU(HybridBlock):
 
 
 class GELU(HybridBlock):
-    """x / 2 * (1 + erf(x / sqrt(2)))"""
+    """``x / 2 * (1 + erf(x / sqrt(2)))``: x times the chance that a normal number is less (Hendrycks and Gimpel 2016)
+
+    The result has the shape of the input.
+
+    Examples
+    --------
+    >>> nn.GELU()(mx.nd.array([-3, -1, 0, 1, 3]))
+    [-0.00404969 -0.15865526  0.          0.8413447   2.9959502 ]
+    <NDArray 5 @cpu(0)>
+    """
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         """The activation of ``x``."""
@@ -116,12 +175,23 @@ class GELU(HybridBlock):
 
 
 class Swish(HybridBlock):
-    """x * sigmoid(beta * x)
+    """``x * sigmoid(beta * x)``, with ``beta=1`` also called SiLU (Ramachandran et al. 2017)
+
+    The result has the shape of the input.
 
     Parameters
     ----------
     beta:
         The factor inside the sigmoid.
+
+    Examples
+    --------
+    >>> nn.Swish()(mx.nd.array([-1, 0, 1]))
+    [-0.2689414  0.         0.7310586]
+    <NDArray 3 @cpu(0)>
+    >>> nn.Swish(beta=2)(mx.nd.array([-1, 0, 1]))
+    [-0.11920293  0.          0.880797  ]
+    <NDArray 3 @cpu(0)>
     """
 
     def __init__(self, beta: float = 1.0, **kwargs: Unpack[BlockOptions]) -> None:

@@ -37,7 +37,13 @@ class _Stack(Block):
     IN_SUMMARY = False
 
     def add(self, *blocks: Block) -> None:
-        """Put blocks on top of the stack."""
+        """Put blocks on top of the stack, the first at the bottom: ``net.add(a, b)`` computes ``b(a(x))``.
+
+        Parameters
+        ----------
+        *blocks:
+            The blocks; what is no block, as a function, is an AttributeValueError that names the remedy.
+        """
         for block in blocks:
             self.register_child(block)
 
@@ -73,14 +79,39 @@ class _Stack(Block):
 
 
 class Sequential(_Stack):
-    """Blocks one after the other: ``net.add(nn.Dense(10, activation='relu'), nn.Dense(20))``."""
+    """Blocks of any kind one after the other: each gets the result of the one before.
+
+    ``len(net)``, ``net[1]``, slices as ``net[:2]`` and ``for layer in net`` work as of a list. Blocks that are all
+    HybridBlocks are better kept in a :class:`HybridSequential`, which is compiled as a whole.
+
+    Examples
+    --------
+    >>> net = nn.Sequential()
+    >>> net.add(nn.Dense(4, activation="relu"), nn.Dense(2))
+    >>> net.initialize()
+    >>> net(mx.nd.ones((3, 5))).shape
+    (3, 2)
+    >>> net
+    Sequential(
+      (0): Dense(5 -> 4, Activation(relu))
+      (1): Dense(4 -> 2, linear)
+    )
+    """
 
     def forward(self, x: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The last block's output."""
         return self._in_order(x)
 
     def hybridize(self, active: bool = True, **kwargs: Any) -> None:
-        """Hybridize the children, each for itself; use HybridSequential to compile them together."""
+        """Hybridize the children, each for itself; use :class:`HybridSequential` to compile them together.
+
+        Parameters
+        ----------
+        active:
+            Whether they are hybridized; False turns it off.
+        **kwargs:
+            Keywords of :meth:`HybridBlock.hybridize`.
+        """
         children = list(self._children.values())
         if children and all(isinstance(c, HybridBlock) for c in children):
             warnings.warn(
@@ -92,7 +123,23 @@ class Sequential(_Stack):
 
 
 class HybridSequential(_Stack, HybridBlock):
-    """HybridBlocks one after the other, compiled as one graph."""
+    """HybridBlocks one after the other: each gets the result of the one before; they are compiled as one graph.
+
+    ``len(net)``, ``net[1]``, slices as ``net[:2]`` and ``for layer in net`` work as of a list.
+
+    Examples
+    --------
+    >>> net = nn.HybridSequential()
+    >>> net.add(nn.Dense(4, activation="relu"), nn.Dense(2))
+    >>> net.initialize()
+    >>> net.hybridize()
+    >>> net(mx.nd.ones((3, 5))).shape
+    (3, 2)
+    >>> net[0]
+    Dense(5 -> 4, Activation(relu))
+    >>> net[1:](mx.nd.ones((3, 4))).shape
+    (3, 2)
+    """
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         """The last block's output."""
@@ -100,21 +147,21 @@ class HybridSequential(_Stack, HybridBlock):
 
 
 class Dense(HybridBlock):
-    """activation(x · weightᵀ + bias), weight (units, in_units)
+    """``activation(x · weightᵀ + bias)``: a fully connected layer, weight (units, in_units), bias (units,)
 
-    With ``flatten`` all axes but the first are one: (N, …) → (N, units); without it the last axis is
-    transformed: (…, in_units) → (…, units). ``in_units=0`` is inferred from the first input.
+    All axes of x but the first are one: (N, …) → (N, units). With ``flatten=False`` the last axis is transformed and
+    the others stay: (…, in_units) → (…, units).
 
     Parameters
     ----------
     units:
-        The number of outputs.
+        The number of outputs for each row.
     activation:
-        The name of an activation function of the result, as "relu"; None for none.
+        The name of a function of the result, one of :class:`Activation`, as "relu"; None for none.
     use_bias:
         Whether a bias is added.
     flatten:
-        Whether all axes but the first are one.
+        Whether all axes of the input but the first are one.
     dtype:
         The dtype of the parameters.
     weight_initializer:
@@ -122,7 +169,7 @@ class Dense(HybridBlock):
     bias_initializer:
         The initializer of the bias.
     in_units:
-        The number of inputs; 0: it follows from the first input.
+        The number of inputs of each row; 0: it follows from the first input.
 
     Examples
     --------
@@ -132,6 +179,17 @@ class Dense(HybridBlock):
     [[ 7.  7.]
      [16. 16.]]
     <NDArray 2x2 @cpu(0)>
+    >>> layer.weight.shape
+    (2, 3)
+
+    Images or sequences become rows, or keep their axes:
+
+    >>> layers = nn.Dense(8), nn.Dense(8, flatten=False)
+    >>> for layer in layers:
+    ...     layer.initialize()
+    ...     print(layer(mx.nd.ones((2, 5, 3))).shape)
+    (2, 8)
+    (2, 5, 8)
     """
 
     def __init__(
@@ -179,16 +237,33 @@ class Dense(HybridBlock):
 
 
 class Dropout(HybridBlock):
-    """In train mode, zero with probability ``rate``, the rest scaled by 1 / (1 - rate)
+    """In train mode each element becomes 0 with probability ``rate``, or is multiplied by ``1 / (1 - rate)``
 
-    The elements along ``axes`` share their fate.
+    Otherwise the result is x. Train mode is that of ``autograd.record()``. The result has the shape of the input, and
+    on average its mean.
 
     Parameters
     ----------
     rate:
-        The share of elements that become 0 in training.
+        The probability that an element becomes 0, from 0 to 1.
     axes:
-        The axes along which elements share their fate.
+        The axes along which elements share their fate: ``axes=(1,)`` keeps or drops whole rows of a matrix.
+
+    Examples
+    --------
+    >>> layer = nn.Dropout(0.5, axes=(1,))
+    >>> layer(mx.nd.ones((1, 3)))
+    [[1. 1. 1.]]
+    <NDArray 1x3 @cpu(0)>
+    >>> mx.random.seed(3)
+    >>> with autograd.record():
+    ...     y = layer(mx.nd.ones((4, 3)))
+    >>> y
+    [[2. 2. 2.]
+     [2. 2. 2.]
+     [0. 0. 0.]
+     [0. 0. 0.]]
+    <NDArray 4x3 @cpu(0)>
     """
 
     def __init__(self, rate: float, axes: tuple[int, ...] = (), **kwargs: Unpack[BlockOptions]) -> None:
@@ -207,22 +282,36 @@ class Dropout(HybridBlock):
 
 
 class Embedding(HybridBlock):
-    """weight[x]: row numbers (…) → vectors (…, output_dim), weight (input_dim, output_dim)
+    """``weight[x]``: numbers of rows (…) become these rows (…, output_dim) of a table, weight (input_dim, output_dim)
 
-    With ``sparse_grad`` the weight's gradient is row_sparse: a step updates the rows that x names alone.
+    Numbers outside of 0 to input_dim - 1 take the nearest row.
 
     Parameters
     ----------
     input_dim:
-        The number of rows of the table.
+        The number of rows of the table, as of words in a vocabulary.
     output_dim:
         The length of a row.
     dtype:
-        The dtype of the table.
+        The dtype of the table and of the result.
     weight_initializer:
         The initializer of the table; by default that of ``initialize()``.
     sparse_grad:
-        Whether the gradient of the table is row_sparse: the rows that a batch takes.
+        Whether the gradient of the table is row_sparse: it has the rows that x names alone, and a lazy update of an
+        optimizer changes these alone.
+
+    Examples
+    --------
+    >>> layer = nn.Embedding(4, 2)
+    >>> layer.initialize()
+    >>> layer.weight.set_data(mx.nd.array([[0, 0], [1, 10], [2, 20], [3, 30]]))
+    >>> layer(mx.nd.array([3, 1, 3]))
+    [[ 3. 30.]
+     [ 1. 10.]
+     [ 3. 30.]]
+    <NDArray 3x2 @cpu(0)>
+    >>> layer(mx.nd.zeros((8, 100))).shape
+    (8, 100, 2)
     """
 
     def __init__(
@@ -266,24 +355,38 @@ class Embedding(HybridBlock):
 
 
 class LayerNorm(HybridBlock):
-    """(x - mean) / sqrt(var + epsilon) * gamma + beta, along ``axis``
+    """``(x - mean) / sqrt(variance + epsilon) * gamma + beta``, mean and variance along ``axis`` (Ba et al. 2016)
+
+    ``gamma`` and ``beta`` have a number for each index of ``axis``. The result has the shape of the input, in train
+    mode and otherwise the same.
 
     Parameters
     ----------
     axis:
-        The axis that is normalized.
+        The axis that is normalized, by default the last.
     epsilon:
         What is added to the variance before the root.
     center:
-        Whether ``beta`` is added.
+        Whether ``beta`` is trained; else it stays as it was initialized.
     scale:
-        Whether ``gamma`` is multiplied.
+        Whether ``gamma`` is trained; else it stays as it was initialized.
     beta_initializer:
         The initializer of ``beta``.
     gamma_initializer:
         The initializer of ``gamma``.
     in_channels:
         The size of the normalized axis; 0: it follows from the first input.
+
+    Examples
+    --------
+    >>> layer = nn.LayerNorm()
+    >>> layer.initialize()
+    >>> layer(mx.nd.array([[1, 3], [10, 30]]))
+    [[-0.999995  0.999995]
+     [-1.        1.      ]]
+    <NDArray 2x2 @cpu(0)>
+    >>> layer.gamma.shape
+    (2,)
     """
 
     def __init__(
@@ -331,7 +434,13 @@ class LayerNorm(HybridBlock):
 
 
 class Flatten(HybridBlock):
-    """(N, a, b, …) → (N, a*b*…)"""
+    """``(N, a, b, …)`` → ``(N, a*b*…)``: all axes but the first are one, as between convolutions and dense layers.
+
+    Examples
+    --------
+    >>> nn.Flatten()(mx.nd.ones((2, 3, 4, 5))).shape
+    (2, 60)
+    """
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         """The layer's output."""
@@ -342,12 +451,24 @@ class Flatten(HybridBlock):
 
 
 class Lambda(Block):
-    """A function of NDArrays, or the name of an operator, as a block: ``nn.Lambda(lambda x: x * 2)``.
+    """A function of arrays as a block, for a :class:`Sequential`: ``nn.Lambda(lambda x: x * 2)``.
+
+    It is not compiled; :class:`HybridLambda` is.
 
     Parameters
     ----------
     function:
-        The function, or the name of an operator.
+        The function, or the name of one of ``mx.nd``, as "tanh". An unknown name is a CheckError, what cannot be
+        called a ValueError.
+
+    Examples
+    --------
+    >>> nn.Lambda(lambda x: x * 2)(mx.nd.array([1, 2]))
+    [2. 4.]
+    <NDArray 2 @cpu(0)>
+    >>> nn.Lambda("square")(mx.nd.array([1, 2]))
+    [1. 4.]
+    <NDArray 2 @cpu(0)>
     """
 
     def __init__(self, function: str | Callable[..., Any], prefix: str | None = None) -> None:
@@ -367,12 +488,24 @@ class Lambda(Block):
 
 
 class HybridLambda(HybridBlock):
-    """A function of F and arrays, or an operator's name: ``nn.HybridLambda(lambda F, x: F.tanh(x))``.
+    """A function of ``F`` and arrays as a block that can be compiled: ``nn.HybridLambda(lambda F, x: F.tanh(x))``.
+
+    ``F`` is ``mx.nd``, or ``mx.sym`` while the block is compiled.
 
     Parameters
     ----------
     function:
-        The function of F and the inputs, or the name of an operator.
+        The function of ``F`` and the inputs, or the name of a function of ``F``, as "tanh". An unknown name is a
+        CheckError, what cannot be called a ValueError.
+
+    Examples
+    --------
+    >>> net = nn.HybridSequential()
+    >>> net.add(nn.HybridLambda(lambda F, x: F.clip(x, 0, 6)), nn.HybridLambda("square"))
+    >>> net.hybridize()
+    >>> net(mx.nd.array([-1, 2, 9]))
+    [ 0.  4. 36.]
+    <NDArray 3 @cpu(0)>
     """
 
     def __init__(self, function: str | Callable[..., Any], prefix: str | None = None) -> None:

@@ -14,20 +14,20 @@ __all__ = ["BatchNorm", "BatchNormReLU", "SyncBatchNorm"]
 
 
 class BatchNorm(HybridBlock):
-    """(x - mean) / sqrt(variance + epsilon) * gamma + beta, for each channel: each index of ``axis``
+    """``(x - mean) / sqrt(variance + epsilon) * gamma + beta``, for each channel alone (Ioffe and Szegedy 2015)
 
-    In training mean and variance are those of the batch, and the running ones follow them; otherwise, or with
-    ``use_global_stats``, the running ones are used. Without ``center`` beta is not trained, without ``scale`` gamma
-    is 1.
+    In train mode, that of ``autograd.record()``, mean and variance are those of the batch along all axes but ``axis``,
+    and the running ones become ``momentum * running + (1 - momentum) * batch``. Otherwise, or with
+    ``use_global_stats``, the running ones are used. The result has the shape of the input.
 
     Parameters
     ----------
     axis:
-        The axis of channels.
+        The axis of channels: 1, or -1 where they come last.
     momentum:
         The share of the running mean and variance that a step keeps.
     use_global_stats:
-        Whether the running mean and variance are used in training, too.
+        Whether the running mean and variance are used in train mode, too: a layer that is frozen.
     running_mean_initializer:
         The initializer of the running mean.
     running_variance_initializer:
@@ -35,15 +35,37 @@ class BatchNorm(HybridBlock):
     epsilon:
         What is added to the variance before the root.
     center:
-        Whether ``beta`` is added.
+        Whether ``beta`` is trained; else it stays as it was initialized.
     scale:
-        Whether ``gamma`` is multiplied.
+        Whether ``gamma`` is trained; else it is 1.
     beta_initializer:
         The initializer of ``beta``.
     gamma_initializer:
         The initializer of ``gamma``.
     in_channels:
-        The size of the normalized axis; 0: it follows from the first input.
+        The number of channels; 0: it follows from the first input.
+
+    Examples
+    --------
+    >>> layer = nn.BatchNorm()
+    >>> layer.initialize()
+    >>> x = mx.nd.array([[1, 10], [3, 30]])
+    >>> with autograd.record():
+    ...     y = layer(x)
+    >>> y
+    [[-0.999995 -1.      ]
+     [ 0.999995  1.      ]]
+    <NDArray 2x2 @cpu(0)>
+    >>> layer.running_mean.data()
+    [0.2 2. ]
+    <NDArray 2 @cpu(0)>
+
+    The running means have begun to follow 2 and 20. Outside of train mode they are used:
+
+    >>> layer(x)
+    [[0.799996 2.423129]
+     [2.799986 8.480951]]
+    <NDArray 2x2 @cpu(0)>
     """
 
     def __init__(
@@ -88,7 +110,13 @@ class BatchNorm(HybridBlock):
         setattr(self, name, parameter)
 
     def cast(self, dtype: Any) -> None:
-        """Change the dtype of the parameters; they stay float32 beside data of float16 and bfloat16."""
+        """Change the dtype of the parameters; they stay float32 beside data of float16 and bfloat16.
+
+        Parameters
+        ----------
+        dtype:
+            The dtype of the data, as "float16".
+        """
         super().cast(wide(np.dtype(dtype)))
 
     def hybrid_forward(
@@ -104,7 +132,19 @@ class BatchNorm(HybridBlock):
 
 
 class BatchNormReLU(BatchNorm):
-    """max(batch normalization of x, 0): :class:`BatchNorm` with a rectifier"""
+    """``max(batch normalization of x, 0)``: :class:`BatchNorm` with a rectifier, whose parameters it has.
+
+    Examples
+    --------
+    >>> layer = nn.BatchNormReLU()
+    >>> layer.initialize()
+    >>> with autograd.record():
+    ...     y = layer(mx.nd.array([[1, 10], [3, 30]]))
+    >>> y
+    [[0.       0.      ]
+     [0.999995 1.      ]]
+    <NDArray 2x2 @cpu(0)>
+    """
 
     def hybrid_forward(
         self, F: Any, x: Any, gamma: Any = None, beta: Any = None, running_mean: Any = None, running_var: Any = None
@@ -114,14 +154,25 @@ class BatchNormReLU(BatchNorm):
 
 
 class SyncBatchNorm(BatchNorm):
-    """:class:`BatchNorm` with mean and variance over the batches of all ranks that train together
+    """:class:`BatchNorm` whose mean and variance in train mode are over the batches of all ranks that train together.
 
-    Each rank has one device, so ``num_devices`` changes nothing. ``gluon.contrib.nn.SyncBatchNorm`` in MXNet.
+    Each rank has one device, so ``num_devices`` changes nothing. With one rank it is BatchNorm. Channels are axis 1.
 
     Parameters
     ----------
     num_devices:
-        For MXNet's signature: all devices and ranks take part.
+        For programs written for MXNet; all ranks take part.
+
+    Examples
+    --------
+    >>> layer = gluon.contrib.nn.SyncBatchNorm(in_channels=2)
+    >>> layer.initialize()
+    >>> with autograd.record():
+    ...     y = layer(mx.nd.array([[1, 10], [3, 30]]))
+    >>> y
+    [[-0.999995 -1.      ]
+     [ 0.999995  1.      ]]
+    <NDArray 2x2 @cpu(0)>
     """
 
     def __init__(

@@ -10,12 +10,20 @@ from hybridc.gluon.nn.basic_layers import HybridSequential, Sequential
 
 
 class Concurrent(Sequential):
-    """The children's outputs for one input, concatenated along ``axis``.
+    """The results of all children for the same input, joined along ``axis``; children may be blocks of any kind.
 
     Parameters
     ----------
     axis:
-        The axis along which results are joined.
+        The axis along which results are joined; the sizes of the others must agree.
+
+    Examples
+    --------
+    >>> net = nn.Concurrent(axis=1)
+    >>> net.add(nn.Dense(4), nn.Dense(2), nn.Lambda("relu"))
+    >>> net.initialize()
+    >>> net(mx.nd.ones((3, 5))).shape
+    (3, 11)
     """
 
     def __init__(self, axis: int = -1, prefix: str | None = None, params: Any = None) -> None:
@@ -31,12 +39,20 @@ class Concurrent(Sequential):
 
 
 class HybridConcurrent(HybridSequential):
-    """The children's outputs for one input, concatenated along ``axis``; compiled as one graph.
+    """The results of all children for the same input, joined along ``axis``; ``hybridize`` compiles it as one graph.
 
     Parameters
     ----------
     axis:
-        The axis along which results are joined.
+        The axis along which results are joined; the sizes of the others must agree.
+
+    Examples
+    --------
+    >>> net = nn.HybridConcurrent(axis=1)
+    >>> net.add(nn.Identity(), nn.HybridLambda("square"))
+    >>> net(mx.nd.array([[1, 2, 3]]))
+    [[1. 2. 3. 1. 4. 9.]]
+    <NDArray 1x6 @cpu(0)>
     """
 
     def __init__(self, axis: int = -1, prefix: str | None = None, params: Any = None) -> None:
@@ -52,7 +68,14 @@ class HybridConcurrent(HybridSequential):
 
 
 class Identity(HybridBlock):
-    """x; with HybridConcurrent it makes a connection past the other children."""
+    """``x``: in a :class:`HybridConcurrent` it leads past the other children.
+
+    Examples
+    --------
+    >>> nn.Identity()(mx.nd.array([1, 2]))
+    [1. 2.]
+    <NDArray 2 @cpu(0)>
+    """
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         """The input."""

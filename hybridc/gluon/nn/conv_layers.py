@@ -54,8 +54,9 @@ class HasLayouts:
     Parameters
     ----------
     layout:
-        The order of axes: N are examples, C channels, D depth, H height, W width. "NCHW" or, channels last, "NHWC";
-        likewise with one axis, or three. By default channels come first.
+        The order of axes: N are examples, C channels, D depth, H height, W width. By default channels come second,
+        as in "NCHW"; "NHWC" has them last, and likewise "NWC" and "NDHWC". Conv1D and Conv1DTranspose have "NCW"
+        only.
     """
 
     LAYOUTS: ClassVar[tuple[str, ...]] = ()
@@ -82,19 +83,21 @@ class Convolving(HasLayouts, HybridBlock):
     channels:
         The number of output channels.
     kernel_size:
-        The size of the kernel along each axis, a number or a tuple.
+        The size of the kernel along each axis: a number for all, or a tuple.
     strides:
-        The step between places of the kernel.
+        The step between two places of the kernel: a number, or a tuple with one for each axis.
     padding:
-        How many zeros are beyond each end of an axis.
+        How many zeros are put at each end of an axis: a number, or a tuple with one for each axis.
     output_padding:
-        How many elements a transposed convolution has more at the end of an axis.
+        How many elements the result has more at the end of an axis, to choose among the sizes that strides leave
+        open; less than the stride.
     dilation:
-        The distance between elements that the kernel meets.
+        The distance between the elements of the input that neighbours in the kernel meet; 1: they are neighbours.
     groups:
-        The number of groups into which channels are divided; each group is convolved alone.
+        The number of groups of channels, each convolved alone; it must divide the numbers of input and output
+        channels. ``groups=in_channels`` is a depthwise convolution.
     activation:
-        The name of an activation function of the result, as "relu"; None for none.
+        The name of a function of the result, one of :class:`Activation`, as "relu"; None for none.
     use_bias:
         Whether a bias is added.
     weight_initializer:
@@ -249,60 +252,132 @@ class _ConvTranspose(Convolving):
 
 
 class Conv1D(_Conv):
-    """activation(convolution(x, weight) + bias): (N, C, W) → (N, channels, W')
+    """``activation(convolution(x, weight) + bias)``: (N, C, W) → (N, channels, W')
 
-    W' = floor((W + 2*padding - dilation*(kernel_size - 1) - 1) / strides) + 1, weight (channels, C / groups,
-    kernel_size).
+    W' is ``floor((W + 2*padding - dilation*(kernel_size - 1) - 1) / strides) + 1``; weight (channels, C / groups,
+    kernel_size), bias (channels,). The kernel is not flipped.
+
+    Examples
+    --------
+    >>> layer = nn.Conv1D(1, kernel_size=3, weight_initializer="ones")
+    >>> layer.initialize()
+    >>> x = mx.nd.array([[[1, 2, 3, 4, 5]]])
+    >>> layer(x)
+    [[[ 6.  9. 12.]]]
+    <NDArray 1x1x3 @cpu(0)>
+
+    With ``padding=1`` a kernel of 3 keeps the length:
+
+    >>> layer = nn.Conv1D(1, kernel_size=3, padding=1, weight_initializer="ones")
+    >>> layer.initialize()
+    >>> layer(x)
+    [[[ 3.  6.  9. 12.  9.]]]
+    <NDArray 1x1x5 @cpu(0)>
     """
 
     LAYOUTS = ("NCW",)
 
 
 class Conv2D(_Conv):
-    """activation(convolution(x, weight) + bias): (N, C, H, W) → (N, channels, H', W')
+    """``activation(convolution(x, weight) + bias)``: (N, C, H, W) → (N, channels, H', W')
 
-    H' = floor((H + 2*padding - dilation*(kernel_size - 1) - 1) / strides) + 1 and likewise W', weight (channels,
-    C / groups, *kernel_size). With ``layout='NHWC'`` both have the channels last.
+    H' is ``floor((H + 2*padding - dilation*(kernel_size - 1) - 1) / strides) + 1``, and W' likewise; weight (channels,
+    C / groups, kernel height, kernel width), bias (channels,). The kernel is not flipped. With ``layout='NHWC'`` x, the
+    result and the weight have their channels last.
+
+    Examples
+    --------
+    >>> layer = nn.Conv2D(8, kernel_size=3, strides=2, padding=1, activation="relu")
+    >>> layer.initialize()
+    >>> layer(mx.nd.ones((2, 3, 32, 32))).shape
+    (2, 8, 16, 16)
+    >>> layer.weight.shape
+    (8, 3, 3, 3)
+
+    A depthwise convolution, which keeps the size:
+
+    >>> layer = nn.Conv2D(3, kernel_size=5, padding=2, groups=3, in_channels=3)
+    >>> layer.weight.shape
+    (3, 1, 5, 5)
     """
 
     LAYOUTS = ("NCHW", "NHWC")
 
 
 class Conv3D(_Conv):
-    """activation(convolution(x, weight) + bias): (N, C, D, H, W) → (N, channels, D', H', W')
+    """``activation(convolution(x, weight) + bias)``: (N, C, D, H, W) → (N, channels, D', H', W')
 
-    D' = floor((D + 2*padding - dilation*(kernel_size - 1) - 1) / strides) + 1 and so on, weight (channels, C / groups,
-    *kernel_size). With ``layout='NDHWC'`` both have the channels last.
+    D' is ``floor((D + 2*padding - dilation*(kernel_size - 1) - 1) / strides) + 1``, and H' and W' likewise; weight
+    (channels, C / groups, kernel depth, kernel height, kernel width), bias (channels,). The kernel is not flipped. With
+    ``layout='NDHWC'`` x, the result and the weight have their channels last.
+
+    Examples
+    --------
+    >>> layer = nn.Conv3D(4, kernel_size=(1, 3, 3), padding=(0, 1, 1), strides=(1, 2, 2))
+    >>> layer.initialize()
+    >>> layer(mx.nd.ones((1, 2, 8, 16, 16))).shape
+    (1, 4, 8, 8, 8)
+    >>> layer.weight.shape
+    (4, 2, 1, 3, 3)
     """
 
     LAYOUTS = ("NCDHW", "NDHWC")
 
 
 class Conv1DTranspose(_ConvTranspose):
-    """activation(transposed convolution(x, weight) + bias): (N, C, W) → (N, channels, W')
+    """``activation(transposed convolution(x, weight) + bias)``: (N, C, W) → (N, channels, W')
 
-    W' = (W - 1)*strides - 2*padding + dilation*(kernel_size - 1) + 1 + output_padding, weight (C, channels / groups,
-    kernel_size).
+    Each element of x adds the kernel, times itself, to the result, at places ``strides`` apart: what the backward of
+    :class:`Conv1D` does. W' is ``(W - 1)*strides - 2*padding + dilation*(kernel_size - 1) + 1 + output_padding``;
+    weight (C, channels / groups, kernel_size), bias (channels,).
+
+    Examples
+    --------
+    >>> layer = nn.Conv1DTranspose(1, kernel_size=3, strides=2, weight_initializer="ones")
+    >>> layer.initialize()
+    >>> layer(mx.nd.array([[[1, 2, 3]]]))
+    [[[1. 1. 3. 2. 5. 3. 3.]]]
+    <NDArray 1x1x7 @cpu(0)>
     """
 
     LAYOUTS = ("NCW",)
 
 
 class Conv2DTranspose(_ConvTranspose):
-    """activation(transposed convolution(x, weight) + bias): (N, C, H, W) → (N, channels, H', W')
+    """``activation(transposed convolution(x, weight) + bias)``: (N, C, H, W) → (N, channels, H', W')
 
-    H' = (H - 1)*strides - 2*padding + dilation*(kernel_size - 1) + 1 + output_padding and likewise W', weight (C,
-    channels / groups, *kernel_size). With ``layout='NHWC'`` both have the channels last.
+    Each element of x adds the kernel, times itself, to the result, at places ``strides`` apart: what the backward of
+    :class:`Conv2D` does. H' is ``(H - 1)*strides - 2*padding + dilation*(kernel_size - 1) + 1 + output_padding``, and
+    W' likewise; weight (C, channels / groups, kernel height, kernel width), bias (channels,). With ``layout='NHWC'`` x,
+    the result and the weight have their channels last.
+
+    Examples
+    --------
+    >>> layer = nn.Conv2DTranspose(8, kernel_size=4, strides=2, padding=1)
+    >>> layer.initialize()
+    >>> layer(mx.nd.ones((1, 3, 16, 16))).shape
+    (1, 8, 32, 32)
+    >>> layer.weight.shape
+    (3, 8, 4, 4)
     """
 
     LAYOUTS = ("NCHW", "NHWC")
 
 
 class Conv3DTranspose(_ConvTranspose):
-    """activation(transposed convolution(x, weight) + bias): (N, C, D, H, W) → (N, channels, D', H', W')
+    """``activation(transposed convolution(x, weight) + bias)``: (N, C, D, H, W) → (N, channels, D', H', W')
 
-    D' = (D - 1)*strides - 2*padding + dilation*(kernel_size - 1) + 1 + output_padding and so on, weight (C,
-    channels / groups, *kernel_size). With ``layout='NDHWC'`` both have the channels last.
+    Each element of x adds the kernel, times itself, to the result, at places ``strides`` apart: what the backward of
+    :class:`Conv3D` does. D' is ``(D - 1)*strides - 2*padding + dilation*(kernel_size - 1) + 1 + output_padding``, and
+    H' and W' likewise; weight (C, channels / groups, kernel depth, kernel height, kernel width), bias (channels,). With
+    ``layout='NDHWC'`` x, the result and the weight have their channels last.
+
+    Examples
+    --------
+    >>> layer = nn.Conv3DTranspose(4, kernel_size=3, strides=2, padding=1, output_padding=1)
+    >>> layer.initialize()
+    >>> layer(mx.nd.ones((1, 2, 4, 8, 8))).shape
+    (1, 4, 8, 16, 16)
     """
 
     LAYOUTS = ("NCDHW", "NDHWC")
@@ -314,15 +389,16 @@ class _Pooling(HasLayouts, HybridBlock):
     Parameters
     ----------
     pool_size:
-        The size of windows along each axis, a number or a tuple.
+        The size of windows along each axis: a number for all, or a tuple.
     strides:
-        The step between windows; by default their size.
+        The step between two windows: a number, or a tuple with one for each axis; None: the size of windows.
     padding:
-        How many elements are beyond each end of an axis.
+        How many elements are put at each end of an axis, a number or a tuple: of a maximum they are never the
+        largest, of a mean they are 0.
     ceil_mode:
-        Whether windows that reach beyond the end count, too.
+        Whether the size of the result is rounded up, so that the last windows may reach beyond the end.
     count_include_pad:
-        Whether the average counts elements beyond the ends, as zeros.
+        Whether the mean counts the padding, as zeros, or is that of the elements of x alone.
     """
 
     def __init__(
@@ -413,8 +489,17 @@ class _GlobalPool(_Pooling):
 class MaxPool1D(_MaxPool):
     """The largest element of each window: (N, C, W) → (N, C, W')
 
-    W' = floor((W + 2*padding - pool_size) / strides) + 1, rounded up with ``ceil_mode``; ``strides=None`` is
-    ``pool_size``.
+    W' is ``floor((W + 2*padding - pool_size) / strides) + 1``; with ``ceil_mode`` it is rounded up.
+
+    Examples
+    --------
+    >>> x = mx.nd.array([[[1, 5, 2, 4, 3]]])
+    >>> nn.MaxPool1D()(x)
+    [[[5. 4.]]]
+    <NDArray 1x1x2 @cpu(0)>
+    >>> nn.MaxPool1D(ceil_mode=True)(x)
+    [[[5. 4. 3.]]]
+    <NDArray 1x1x3 @cpu(0)>
     """
 
     LAYOUTS = ("NCW", "NWC")
@@ -423,8 +508,17 @@ class MaxPool1D(_MaxPool):
 class MaxPool2D(_MaxPool):
     """The largest element of each window: (N, C, H, W) → (N, C, H', W')
 
-    H' = floor((H + 2*padding - pool_size) / strides) + 1, rounded up with ``ceil_mode``, and likewise W';
-    ``strides=None`` is ``pool_size``.
+    H' is ``floor((H + 2*padding - pool_size) / strides) + 1``, with ``ceil_mode`` rounded up, and W' likewise.
+
+    Examples
+    --------
+    >>> x = mx.nd.arange(16).reshape((1, 1, 4, 4))
+    >>> nn.MaxPool2D()(x)
+    [[[[ 5.  7.]
+       [13. 15.]]]]
+    <NDArray 1x1x2x2 @cpu(0)>
+    >>> nn.MaxPool2D(pool_size=3, strides=2, padding=1)(mx.nd.ones((2, 8, 32, 32))).shape
+    (2, 8, 16, 16)
     """
 
     LAYOUTS = ("NCHW", "NHWC")
@@ -433,8 +527,12 @@ class MaxPool2D(_MaxPool):
 class MaxPool3D(_Pooling):
     """The largest element of each window: (N, C, D, H, W) → (N, C, D', H', W')
 
-    D' = floor((D + 2*padding - pool_size) / strides) + 1, rounded up with ``ceil_mode``, and so on; ``strides=None``
-    is ``pool_size``.
+    D' is ``floor((D + 2*padding - pool_size) / strides) + 1``, with ``ceil_mode`` rounded up, and H' and W' likewise.
+
+    Examples
+    --------
+    >>> nn.MaxPool3D(pool_size=(1, 2, 2))(mx.nd.ones((1, 4, 8, 16, 16))).shape
+    (1, 4, 8, 8, 8)
     """
 
     LAYOUTS = ("NCDHW", "NDHWC")
@@ -454,7 +552,17 @@ class MaxPool3D(_Pooling):
 class AvgPool1D(_Pooling):
     """The mean of each window: (N, C, W) → (N, C, W')
 
-    W' as of MaxPool1D. Without ``count_include_pad`` the padding does not count.
+    W' is that of :class:`MaxPool1D`.
+
+    Examples
+    --------
+    >>> x = mx.nd.array([[[2, 4, 6]]])
+    >>> nn.AvgPool1D(pool_size=3, strides=1, padding=1)(x)
+    [[[2.        4.        3.3333333]]]
+    <NDArray 1x1x3 @cpu(0)>
+    >>> nn.AvgPool1D(pool_size=3, strides=1, padding=1, count_include_pad=False)(x)
+    [[[3. 4. 5.]]]
+    <NDArray 1x1x3 @cpu(0)>
     """
 
     LAYOUTS = ("NCW", "NWC")
@@ -475,7 +583,14 @@ class AvgPool1D(_Pooling):
 class AvgPool2D(_AvgPool):
     """The mean of each window: (N, C, H, W) → (N, C, H', W')
 
-    H' and W' as of MaxPool2D. Without ``count_include_pad`` the padding does not count.
+    H' and W' are those of :class:`MaxPool2D`.
+
+    Examples
+    --------
+    >>> nn.AvgPool2D()(mx.nd.arange(16).reshape((1, 1, 4, 4)))
+    [[[[ 2.5  4.5]
+       [10.5 12.5]]]]
+    <NDArray 1x1x2x2 @cpu(0)>
     """
 
     LAYOUTS = ("NCHW", "NHWC")
@@ -484,63 +599,124 @@ class AvgPool2D(_AvgPool):
 class AvgPool3D(_AvgPool):
     """The mean of each window: (N, C, D, H, W) → (N, C, D', H', W')
 
-    D', H' and W' as of MaxPool3D. Without ``count_include_pad`` the padding does not count.
+    D', H' and W' are those of :class:`MaxPool3D`.
+
+    Examples
+    --------
+    >>> nn.AvgPool3D(pool_size=2, ceil_mode=True)(mx.nd.ones((1, 4, 5, 16, 16))).shape
+    (1, 4, 3, 8, 8)
     """
 
     LAYOUTS = ("NCDHW", "NDHWC")
 
 
 class GlobalMaxPool1D(_GlobalPool):
-    """The largest element of each channel: (N, C, W) → (N, C, 1)"""
+    """The largest element of each channel: (N, C, W) → (N, C, 1)
+
+    Examples
+    --------
+    >>> nn.GlobalMaxPool1D()(mx.nd.array([[[1, 5, 2], [7, 3, 4]]]))
+    [[[5.]
+      [7.]]]
+    <NDArray 1x2x1 @cpu(0)>
+    """
 
     LAYOUTS = ("NCW", "NWC")
     POOL_TYPE = "max"
 
 
 class GlobalMaxPool2D(_GlobalPool):
-    """The largest element of each channel: (N, C, H, W) → (N, C, 1, 1)"""
+    """The largest element of each channel: (N, C, H, W) → (N, C, 1, 1)
+
+    Examples
+    --------
+    >>> nn.GlobalMaxPool2D()(mx.nd.arange(16).reshape((1, 1, 4, 4)))
+    [[[[15.]]]]
+    <NDArray 1x1x1x1 @cpu(0)>
+    >>> nn.GlobalMaxPool2D(layout="NHWC")(mx.nd.ones((2, 32, 32, 8))).shape
+    (2, 1, 1, 8)
+    """
 
     LAYOUTS = ("NCHW", "NHWC")
     POOL_TYPE = "max"
 
 
 class GlobalMaxPool3D(_GlobalPool):
-    """The largest element of each channel: (N, C, D, H, W) → (N, C, 1, 1, 1)"""
+    """The largest element of each channel: (N, C, D, H, W) → (N, C, 1, 1, 1)
+
+    Examples
+    --------
+    >>> nn.GlobalMaxPool3D()(mx.nd.ones((2, 8, 4, 16, 16))).shape
+    (2, 8, 1, 1, 1)
+    """
 
     LAYOUTS = ("NCDHW", "NDHWC")
     POOL_TYPE = "max"
 
 
 class GlobalAvgPool1D(_GlobalPool):
-    """The mean of each channel: (N, C, W) → (N, C, 1)"""
+    """The mean of each channel: (N, C, W) → (N, C, 1)
+
+    Examples
+    --------
+    >>> nn.GlobalAvgPool1D()(mx.nd.array([[[1, 5, 3], [7, 3, 5]]]))
+    [[[3.]
+      [5.]]]
+    <NDArray 1x2x1 @cpu(0)>
+    """
 
     LAYOUTS = ("NCW", "NWC")
     POOL_TYPE = "avg"
 
 
 class GlobalAvgPool2D(_GlobalPool):
-    """The mean of each channel: (N, C, H, W) → (N, C, 1, 1)"""
+    """The mean of each channel: (N, C, H, W) → (N, C, 1, 1)
+
+    Examples
+    --------
+    >>> nn.GlobalAvgPool2D()(mx.nd.arange(16).reshape((1, 1, 4, 4)))
+    [[[[7.5]]]]
+    <NDArray 1x1x1x1 @cpu(0)>
+    >>> nn.GlobalAvgPool2D()(mx.nd.ones((2, 512, 7, 7))).shape
+    (2, 512, 1, 1)
+    """
 
     LAYOUTS = ("NCHW", "NHWC")
     POOL_TYPE = "avg"
 
 
 class GlobalAvgPool3D(_GlobalPool):
-    """The mean of each channel: (N, C, D, H, W) → (N, C, 1, 1, 1)"""
+    """The mean of each channel: (N, C, D, H, W) → (N, C, 1, 1, 1)
+
+    Examples
+    --------
+    >>> nn.GlobalAvgPool3D(layout="NDHWC")(mx.nd.ones((2, 4, 16, 16, 8))).shape
+    (2, 1, 1, 1, 8)
+    """
 
     LAYOUTS = ("NCDHW", "NDHWC")
     POOL_TYPE = "avg"
 
 
 class ReflectionPad2D(HybridBlock):
-    """x with its rows and columns repeated in reverse around it: (N, C, H, W) → (N, C, H + 2*padding, W + 2*padding)
+    """x with its rows and columns mirrored around it: ``(N, C, H, W)`` → ``(N, C, H + 2*padding, W + 2*padding)``
 
-    ``padding`` is a number, or ``F.pad(pad_width=...)``: eight numbers of which the first four are 0.
+    The outermost rows and columns are the mirrors, which are not repeated, so ``padding`` must be less than H and W.
 
     Parameters
     ----------
     padding:
-        How many elements are added at each end of height and width, a number or the eight of ``pad_width``.
+        How many rows and columns are put at each end: a number, or eight as ``mx.nd.pad`` takes them, (0, 0, 0, 0,
+        top, bottom, left, right).
+
+    Examples
+    --------
+    >>> nn.ReflectionPad2D(1)(mx.nd.array([[[[1, 2, 3], [4, 5, 6]]]]))
+    [[[[5. 4. 5. 6. 5.]
+       [2. 1. 2. 3. 2.]
+       [5. 4. 5. 6. 5.]
+       [2. 1. 2. 3. 2.]]]]
+    <NDArray 1x1x4x5 @cpu(0)>
     """
 
     def __init__(self, padding: Any = 0, **kwargs: Unpack[BlockOptions]) -> None:

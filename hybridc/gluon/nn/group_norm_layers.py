@@ -18,19 +18,19 @@ class _GroupedNorm(HybridBlock):
     axis:
         The axis of channels.
     num_groups:
-        The number of groups of channels.
+        The number of groups of channels; it must divide their number.
     epsilon:
         What is added to the variance before the root.
     center:
-        Whether ``beta`` is added.
+        Whether ``beta`` is trained; else it stays as it was initialized.
     scale:
-        Whether ``gamma`` is multiplied.
+        Whether ``gamma`` is trained; else it stays as it was initialized.
     beta_initializer:
         The initializer of ``beta``.
     gamma_initializer:
         The initializer of ``gamma``.
     in_channels:
-        The size of the normalized axis; 0: it follows from the first input.
+        The number of channels; 0: it follows from the first input.
     """
 
     def __init__(
@@ -51,9 +51,19 @@ class _GroupedNorm(HybridBlock):
 
 
 class InstanceNorm(_GroupedNorm):
-    """(x - mean) / sqrt(variance + epsilon) * gamma + beta, for each example and channel: each index of ``axis``
+    """``(x - mean) / sqrt(variance + epsilon) * gamma + beta``, for each example and channel (Ulyanov et al. 2016)
 
-    Without ``center`` beta is not trained, without ``scale`` gamma.
+    Mean and variance are those of an image's channel: along all axes but the first and ``axis``. ``gamma`` and ``beta``
+    have a number for each channel. The result has the shape of the input, in train mode and otherwise the same.
+
+    Examples
+    --------
+    >>> layer = nn.InstanceNorm()
+    >>> layer.initialize()
+    >>> layer(mx.nd.array([[[1, 3], [10, 30]]]))
+    [[[-0.999995  0.999995]
+      [-1.        1.      ]]]
+    <NDArray 1x2x2 @cpu(0)>
     """
 
     def __init__(
@@ -86,10 +96,18 @@ class InstanceNorm(_GroupedNorm):
 
 
 class GroupNorm(_GroupedNorm):
-    """(x - mean) / sqrt(variance + epsilon) * gamma + beta, for each example and group of channels
+    """``(x - mean) / sqrt(variance + epsilon) * gamma + beta``, for each example and group of channels (Wu and He 2018)
 
-    Axis 1 are the channels, of which each group has as many; gamma and beta have a number for each group. Without
-    ``center`` beta is not trained, without ``scale`` gamma.
+    Axis 1 are the channels, of which each group has as many; ``gamma`` and ``beta`` have a number for each group. The
+    result has the shape of the input, in train mode and otherwise the same.
+
+    Examples
+    --------
+    >>> layer = nn.GroupNorm(num_groups=2)
+    >>> layer.initialize()
+    >>> layer(mx.nd.array([[1, 3, 10, 30]]).reshape((1, 4, 1))).reshape(-1)
+    [-0.999995  0.999995 -1.        1.      ]
+    <NDArray 4 @cpu(0)>
     """
 
     def __init__(

@@ -17,7 +17,7 @@ class _PixelShuffle(HybridBlock):
     Parameters
     ----------
     factor:
-        By how much each axis grows, a number or a tuple.
+        By how much each axis grows: a number for all of them, or a tuple with one for each.
     """
 
     RANK: ClassVar[int] = 1
@@ -42,18 +42,46 @@ class _PixelShuffle(HybridBlock):
 
 
 class PixelShuffle1D(_PixelShuffle):
-    """x with every ``factor`` channels as neighbouring elements: (N, C * factor, W) → (N, C, W * factor)"""
+    """Every ``factor`` channels become neighbouring elements: ``(N, C * factor, W)`` → ``(N, C, W * factor)``
+
+    Examples
+    --------
+    >>> x = mx.nd.array([[[1, 2], [10, 20]]])
+    >>> gluon.contrib.nn.PixelShuffle1D(2)(x)
+    [[[ 1. 10.  2. 20.]]]
+    <NDArray 1x1x4 @cpu(0)>
+    """
 
     RANK = 1
 
 
 class PixelShuffle2D(_PixelShuffle):
-    """x with every f1*f2 channels as pixels of a block: (N, C * f1*f2, H, W) → (N, C, H * f1, W * f2)"""
+    """Every f1*f2 channels become pixels of a block: ``(N, C * f1*f2, H, W)`` → ``(N, C, H * f1, W * f2)``
+
+    ``factor`` is (f1, f2), or a number that is both (Shi et al. 2016).
+
+    Examples
+    --------
+    >>> x = mx.nd.array([1, 2, 3, 4, 5, 6]).reshape((1, 6, 1, 1))
+    >>> gluon.contrib.nn.PixelShuffle2D((2, 3))(x)
+    [[[[1. 2. 3.]
+       [4. 5. 6.]]]]
+    <NDArray 1x1x2x3 @cpu(0)>
+    """
 
     RANK = 2
 
 
 class PixelShuffle3D(_PixelShuffle):
-    """x with every f1*f2*f3 channels as voxels: (N, C * f1*f2*f3, D, H, W) → (N, C, D * f1, H * f2, W * f3)"""
+    """Every f1*f2*f3 channels become voxels: ``(N, C * f1*f2*f3, D, H, W)`` → ``(N, C, D * f1, H * f2, W * f3)``
+
+    ``factor`` is (f1, f2, f3), or a number that is all of them.
+
+    Examples
+    --------
+    >>> layer = gluon.contrib.nn.PixelShuffle3D(2)
+    >>> layer(mx.nd.ones((1, 16, 4, 5, 6))).shape
+    (1, 2, 8, 10, 12)
+    """
 
     RANK = 3

@@ -26,20 +26,34 @@ __all__ = [
 
 
 class SparseEmbedding(Block):
-    """weight[x]: row numbers (…) → vectors (…, output_dim); the weight and its gradient are row_sparse
+    """``weight[x]``: numbers of rows (…) become these rows (…, output_dim) of a table whose storage is row_sparse.
 
-    ``nn.Embedding(…, sparse_grad=True)`` has the same gradient and a dense weight, which is faster where it fits.
+    The gradient is row_sparse, too, and the block is not compiled. ``nn.Embedding(…, sparse_grad=True)`` has the same
+    gradient and a dense weight, which is faster where it fits into memory.
 
     Parameters
     ----------
     input_dim:
-        The number of rows of the table.
+        The number of rows of the table, as of words in a vocabulary.
     output_dim:
         The length of a row.
     dtype:
         The dtype of the table.
     weight_initializer:
         The initializer of the table; by default that of ``initialize()``.
+
+    Examples
+    --------
+    >>> layer = gluon.contrib.nn.SparseEmbedding(1000, 4)
+    >>> layer.initialize()
+    >>> with autograd.record():
+    ...     y = layer(mx.nd.array([7, 3, 7]))
+    >>> y.backward()
+    >>> y.shape
+    (3, 4)
+    >>> layer.weight.grad().indices
+    [3 7]
+    <NDArray 2 @cpu(0)>
     """
 
     def __init__(
