@@ -89,6 +89,23 @@ def test_entries_say_how_mxnet_differs(pages):
     assert sum(text.count("\nDiffers from MXNet 1.9") for text in pages.values()) > 140
 
 
+def test_members_are_those_that_a_reader_looks_for(pages):
+    layers, cells = pages["gluon_nn.md"], pages["gluon_rnn.md"]
+    stack = layers.partition("\n## Sequential\n")[2].partition("\n## ")[0]
+    assert "\n### add\n" in stack, "of a private base"
+    lstm = cells.partition("\n## LSTM\n")[2].partition("\n## ")[0]
+    assert "\n### __call__\n" in lstm
+    assert "| `sequence_length` |" in lstm
+    residual = cells.partition("\n## ResidualCell\n")[2].partition("\n## ")[0]
+    assert "| `length` |  | The number of steps" in residual, "as the method says that it overrides"
+
+
+def test_stars_of_formulas_are_no_emphasis(reference):
+    assert reference.markdown("n + 2*pad - d*(k - 1), ``a*b``, *args, x * y") == (
+        "n + 2\\*pad - d\\*(k - 1), `a*b`, *args, x * y"
+    )
+
+
 def test_docstrings_become_markdown(reference):
     text, parameters = reference.parsed(
         """Look at :class:`~hybridc.x.Y` and :meth:`Y.run`, see :mod:`hybridc.x`, with ``z``.

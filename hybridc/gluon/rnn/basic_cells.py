@@ -49,21 +49,21 @@ class FullyConnectedCell(GatedCell):
     Parameters
     ----------
     hidden_size:
-        The size of the hidden state.
+        The number of features of the output and of each state.
     input_size:
-        The number of inputs; 0: it follows from the first input.
+        The number of features of the inputs; 0: it follows from the first.
     activation:
-        The activation function of the hidden state.
+        The activation function of the new output: a name as "tanh" or "relu", a function, or a block.
     recurrent_activation:
-        The activation function of gates.
+        The activation function of the gates, likewise.
     i2h_weight_initializer:
-        The initializer of the weights of inputs; by default that of ``initialize()``.
+        The initializer of the weights of inputs; None: that of ``initialize()``.
     h2h_weight_initializer:
-        The initializer of the weights of hidden states; by default that of ``initialize()``.
+        The initializer of the weights of the last output; None: that of ``initialize()``.
     i2h_bias_initializer:
         The initializer of the bias of inputs.
     h2h_bias_initializer:
-        The initializer of the bias of hidden states.
+        The initializer of the bias of the last output.
     """
 
     def __init__(
@@ -88,9 +88,29 @@ class FullyConnectedCell(GatedCell):
 
 
 class RNNCell(FullyConnectedCell):
-    """activation(inputs · i2h_weightᵀ + i2h_bias + output · h2h_weightᵀ + h2h_bias): an Elman network's step
+    """``activation(inputs · i2h_weightᵀ + i2h_bias + output · h2h_weightᵀ + h2h_bias)``: a step of an Elman network
 
-    One state, the output: (N, hidden_size).
+    Called as ``output, [output] = cell(inputs, [output])``: inputs (N, features), output (N, hidden_size), which is the
+    state.
+
+    Examples
+    --------
+    >>> cell = gluon.rnn.RNNCell(1, "relu", i2h_weight_initializer="ones", h2h_weight_initializer="ones")
+    >>> cell.initialize()
+    >>> x = mx.nd.array([[[1], [2], [3]]])
+    >>> outputs, states = cell.unroll(3, x, merge_outputs=True)
+    >>> outputs
+    [[[1.]
+      [3.]
+      [6.]]]
+    <NDArray 1x3x1 @cpu(0)>
+
+    With these weights it sums up the steps. One step alone:
+
+    >>> output, states = cell(x[:, 0], cell.begin_state(batch_size=1))
+    >>> output
+    [[1.]]
+    <NDArray 1x1 @cpu(0)>
     """
 
     def __init__(
@@ -129,11 +149,27 @@ class RNNCell(FullyConnectedCell):
 
 
 class LSTMCell(FullyConnectedCell):
-    """The step of a network with long short-term memory (Hochreiter and Schmidhuber 1997)
+    """A step of a network with long short-term memory (Hochreiter and Schmidhuber 1997)
 
-    The gates i, f, g, o, one below the other in the weights: memory' = f * memory + i * g, output = o *
-    activation(memory'), where g has the ``activation`` and the others the ``recurrent_activation``. Two states, the
-    output and the memory: (N, hidden_size).
+    Called as ``output, [output, memory] = cell(inputs, [output, memory])``: inputs (N, features), the others (N,
+    hidden_size). With the gates i, f, g and o, each a transform of the inputs and of the last output as in
+    :class:`RNNCell`, the memory becomes ``f * memory + i * g``, and the output ``o * activation(memory)``. ``g`` has
+    the ``activation``, the others the ``recurrent_activation``. The weights have the gates one below the other in this
+    order: i2h_weight (4 * hidden_size, features), h2h_weight (4 * hidden_size, hidden_size).
+
+    Examples
+    --------
+    >>> cell = gluon.rnn.LSTMCell(8)
+    >>> cell.initialize()
+    >>> output, states = cell(mx.nd.ones((2, 3)), cell.begin_state(batch_size=2))
+    >>> output.shape, [state.shape for state in states]
+    ((2, 8), [(2, 8), (2, 8)])
+
+    A sequence of five steps:
+
+    >>> outputs, states = cell.unroll(5, mx.nd.ones((2, 5, 3)), merge_outputs=True)
+    >>> outputs.shape
+    (2, 5, 8)
     """
 
     GATES = 4
@@ -159,7 +195,7 @@ class LSTMCell(FullyConnectedCell):
         self._recurrent_activation = recurrent_activation
 
     def state_info(self, batch_size: int = 0) -> list[Any]:
-        """Two states, the output of the last step and the memory."""
+        """Two states: the output of the last step, and the memory."""
         return [{"shape": (batch_size, self._hidden_size), "__layout__": "NC"} for _ in range(2)]
 
     def _alias(self) -> str:
@@ -193,10 +229,25 @@ class LSTMCell(FullyConnectedCell):
 
 
 class GRUCell(FullyConnectedCell):
-    """The step of a network of gated recurrent units (Cho et al. 2014), as cuDNN has it
+    """A step of a network of gated recurrent units (Cho et al. 2014), as cuDNN has them
 
-    The gates r, z and the new output n, one below the other in the weights: output' = (1 - z) * n + z * output, where
-    r, z = sigmoid(i2h + h2h) and n = tanh(i2h + r * h2h). One state, the output: (N, hidden_size).
+    Called as ``output, [output] = cell(inputs, [output])``: inputs (N, features), output (N, hidden_size), which is the
+    state. The output becomes ``(1 - z) * n + z * output``, with ``r = sigmoid(i2h_r + h2h_r)``, ``z = sigmoid(i2h_z +
+    h2h_z)``, ``n = tanh(i2h_n + r * h2h_n)``, where i2h are transforms of the inputs and h2h of the last output as in
+    :class:`RNNCell`. The weights have r, z and n one below the other: i2h_weight (3 * hidden_size, features),
+    h2h_weight (3 * hidden_size, hidden_size).
+
+    Examples
+    --------
+    >>> cell = gluon.rnn.GRUCell(2, i2h_weight_initializer="zeros", h2h_weight_initializer="zeros")
+    >>> cell.initialize()
+    >>> output, states = cell(mx.nd.ones((1, 3)), [mx.nd.array([[1, 8]])])
+
+    Weights of 0 halve the state, as z is sigmoid(0) and n is tanh(0):
+
+    >>> output
+    [[0.5 4. ]]
+    <NDArray 1x2 @cpu(0)>
     """
 
     GATES = 3

@@ -16,16 +16,28 @@ from hybridc.trace.traced import TracedSymbol
 
 
 class DropoutCell(HybridRecurrentCell):
-    """In train mode, zero with probability ``rate``, the rest scaled by 1 / (1 - rate); no states
+    """In train mode each element becomes 0 with probability ``rate``, or is multiplied by ``1 / (1 - rate)``; no states
 
-    The elements along ``axes`` share their fate: axes of a step, but of the whole sequence where one array is unrolled.
+    It is a cell for a stack, as ``nn.Dropout`` is a layer. The result has the shape of the inputs.
 
     Parameters
     ----------
     rate:
-        The share of elements that become 0 in training.
+        The probability that an element becomes 0, from 0 to 1; what is no number is a CheckError.
     axes:
-        The axes along which elements share their fate.
+        The axes along which elements share their fate: those of a step (N, C), or, where one array is unrolled, of
+        the whole sequence.
+
+    Examples
+    --------
+    >>> stack = gluon.rnn.SequentialRNNCell()
+    >>> stack.add(gluon.rnn.LSTMCell(8))
+    >>> stack.add(gluon.rnn.DropoutCell(0.5))
+    >>> stack.add(gluon.rnn.LSTMCell(8))
+    >>> stack.initialize()
+    >>> outputs, states = stack.unroll(5, mx.nd.ones((2, 5, 3)), merge_outputs=True)
+    >>> outputs.shape, len(states)
+    ((2, 5, 8), 4)
     """
 
     def __init__(self, rate: float, axes: tuple[int, ...] = (), prefix: str | None = None, params: Any = None) -> None:
@@ -36,7 +48,7 @@ class DropoutCell(HybridRecurrentCell):
         self._axes = axes
 
     def state_info(self, batch_size: int = 0) -> list[Any]:
-        """There are none."""
+        """No states: an empty list."""
         return []
 
     def _alias(self) -> str:
@@ -58,7 +70,7 @@ class DropoutCell(HybridRecurrentCell):
         merge_outputs: bool | None = None,
         valid_length: Any = None,
     ) -> tuple[Any, list[Any]]:
-        """The inputs with dropout, all steps at once if they are one array or are merged."""
+        """The inputs with dropout, of all steps at once if they are one array or are merged."""
         steps = self._begin(length, inputs, layout, valid_length)
         inputs = steps.formed(inputs, merge_outputs)
         if not is_array(inputs):
@@ -71,15 +83,15 @@ class DropoutCell(HybridRecurrentCell):
 
 
 class ModifierCell(HybridRecurrentCell):
-    """A cell that changes what another one does, whose parameters and states it has: ``ZoneoutCell(LSTMCell(10))``
+    """The base of cells that change what another cell does, as ``ZoneoutCell(LSTMCell(10))``
 
-    From then on the other one is not called directly. Override ``hybrid_forward(self, F, inputs, states)``, which calls
-    ``self.base_cell``.
+    They have the parameters and states of the other cell. From then on that one must not be called directly: that is a
+    CheckError. Override ``hybrid_forward(self, F, inputs, states)``, which calls ``self.base_cell``.
 
     Parameters
     ----------
     base_cell:
-        The cell that is modified.
+        The cell that is changed; one that is changed already, or is no cell, is a CheckError.
     """
 
     KEPT: ClassVar[tuple[str, ...]] = ()  # the attributes that are kept from step to step
@@ -106,7 +118,13 @@ class ModifierCell(HybridRecurrentCell):
     def begin_state(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, func: Any = nd.zeros, **kwargs: Any
     ) -> list[Any]:
-        """The states of the cell that it changes before the first step."""
+        """The states of the cell that it changes before the first step.
+
+        Parameters
+        ----------
+        **kwargs:
+            The ``batch_size``, and further keywords of ``func``.
+        """
         self._check_unmodified()
         with unmodified(self.base_cell):
             return self.base_cell.begin_state(func=func, **kwargs)
@@ -167,14 +185,34 @@ def drops(like: Any) -> bool:
 class ZoneoutCell(ModifierCell):
     """In train mode, elements of the output and of the states keep their last values at random (Krueger et al. 2016)
 
-    ``zoneout_outputs`` and ``zoneout_states`` are the probabilities.
+    Otherwise it does what ``base_cell`` does. The first step's last values are 0.
 
     Parameters
     ----------
     zoneout_outputs:
-        The chance that an output stays that of the step before.
+        The probability that an element of the output stays that of the step before.
     zoneout_states:
-        The chance that a state stays that of the step before.
+        The probability that an element of a state stays that of the step before.
+
+    Examples
+    --------
+    >>> sums = gluon.rnn.RNNCell(1, "relu", i2h_weight_initializer="ones", h2h_weight_initializer="ones")
+    >>> cell = gluon.rnn.ZoneoutCell(sums, zoneout_outputs=0.5)
+    >>> cell.initialize()
+    >>> x = mx.nd.array([[[1], [2], [3]]])
+    >>> outputs, states = cell.unroll(3, x, merge_outputs=True)
+    >>> outputs.reshape(-1)
+    [1. 3. 6.]
+    <NDArray 3 @cpu(0)>
+
+    In train mode, here, the last output stays that of the step before:
+
+    >>> mx.random.seed(3)
+    >>> with autograd.record():
+    ...     outputs, states = cell.unroll(3, x, merge_outputs=True)
+    >>> outputs.reshape(-1)
+    [1. 3. 3.]
+    <NDArray 3 @cpu(0)>
     """
 
     KEPT = ("_prev_output",)
@@ -224,7 +262,23 @@ def check_steps(cell: Any, what: str, name: str) -> None:
 
 
 class ResidualCell(ModifierCell):
-    """The output of another cell plus its inputs, which have the same shape (Wu et al. 2016)."""
+    """The output of ``base_cell`` plus its inputs, which have the same shape (Wu et al. 2016)
+
+    The states are those of base_cell. Give it as many units as the inputs have features: other shapes are a ShapeError.
+
+    Examples
+    --------
+    >>> sums = gluon.rnn.RNNCell(1, "relu", i2h_weight_initializer="ones", h2h_weight_initializer="ones")
+    >>> cell = gluon.rnn.ResidualCell(sums)
+    >>> cell.initialize()
+    >>> outputs, states = cell.unroll(3, mx.nd.array([[[1], [2], [3]]]), merge_outputs=True)
+
+    The sums 1, 3 and 6 of the steps, plus the steps:
+
+    >>> outputs.reshape(-1)
+    [2. 5. 9.]
+    <NDArray 3 @cpu(0)>
+    """
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:
         """The output plus the inputs, and the states."""
@@ -240,7 +294,7 @@ class ResidualCell(ModifierCell):
         merge_outputs: bool | None = None,
         valid_length: Any = None,
     ) -> tuple[Any, list[Any]]:
-        """The other cell unrolled, plus the inputs, which are zeros after the end of each row."""
+        """``base_cell`` unrolled, plus the inputs; these count as 0 after the end of each row."""
         self.reset()
         steps = self._begin(length, inputs, layout, valid_length)
         outputs, states = self._base_unrolled(length, inputs, begin_state, layout, merge_outputs, valid_length)

@@ -25,10 +25,10 @@ _FUNCTIONS = ("tanh", "relu", "sigmoid", "softsign")  # of F, by which these act
 
 
 class RecurrentCell(Block):
-    """A step of a recurrent network: ``output, states = cell(inputs, states)``
+    """A step of a recurrent network: ``output, states = cell(inputs, states)``, inputs (N, features), states a list
 
-    ``unroll`` calls it for every step of a sequence, ``begin_state`` makes the states before the first. Override
-    ``forward``, which takes both, and ``state_info``.
+    ``begin_state`` makes the states before the first step, ``unroll`` calls the cell for every step of a sequence. In a
+    class of yours override ``forward(self, inputs, states)`` and ``state_info``.
     """
 
     def __init__(self, prefix: str | None = None, params: Any = None) -> None:
@@ -47,13 +47,30 @@ class RecurrentCell(Block):
     # --- states --------------------------------------------------------------------------------------------
 
     def state_info(self, batch_size: int = 0) -> list[Any]:
-        """The shape and the layout of each state, as dicts."""
+        """The shape and the layout of each state, as dicts: ``[{'shape': (2, 8), '__layout__': 'NC'}]``.
+
+        Parameters
+        ----------
+        batch_size:
+            The number of rows; 0: it is left open.
+        """
         raise NotImplementedError(f"{type(self).__name__} must override state_info(self, batch_size=0)")
 
     def begin_state(self, batch_size: int = 0, func: Any = nd.zeros, **kwargs: Any) -> list[Any]:
-        """The states before the first step: ``func(name=, shape=, **kwargs)`` for each.
+        """The states before the first step, a list: ``func(name=, shape=, **kwargs)`` for each.
 
-        Functions of ``mx.nd`` need a batch size; for symbols it follows from the inputs, and is left at 0.
+        A modified cell, as that of a ZoneoutCell, is a CheckError: ask the modifier.
+
+        Parameters
+        ----------
+        batch_size:
+            The number of rows; functions of ``mx.nd`` need it, for symbols it follows from the inputs and is left
+            at 0.
+        func:
+            What makes a state: a function of ``mx.nd`` or ``mx.sym``, as ``mx.nd.ones``, or yours, which gets
+            ``name``, ``shape`` and ``__layout__``.
+        **kwargs:
+            Further keywords of ``func``, as ``ctx`` and ``dtype``.
         """
         self._check_unmodified()
         states: list[Any] = []
@@ -146,12 +163,28 @@ class RecurrentCell(Block):
         merge_outputs: bool | None = None,
         valid_length: Any = None,
     ) -> tuple[Any, list[Any]]:
-        """The outputs of all steps, and the states after the last: the cell is called ``length`` times.
+        """The outputs of all steps, and the states after the last: a reset, then ``length`` calls of the cell.
 
-        ``inputs`` are an array with its axes in the order of ``layout``, or a list with an array for each step. The
-        outputs are one such array with ``merge_outputs=True``, a list with False, and with None a list unless lengths
-        are given. With ``valid_length``, an array with the length of each row, the outputs after it are zeros, and the
-        states are those of each row's last step.
+        What does not fit (inputs with another number of steps, lengths of another shape) is a CheckError, ShapeError or
+        AttributeValueError that names the cell.
+
+        Parameters
+        ----------
+        length:
+            The number of steps, at least 1.
+        inputs:
+            The sequence: one array with its axes in the order of ``layout``, or a list with an array (N, features)
+            for each step.
+        begin_state:
+            The states before the first step; None: zeros.
+        layout:
+            The axes of sequences: "NTC" or "TNC", N the batch, T the steps, C the features.
+        merge_outputs:
+            Whether the outputs are one array, or a list with one for each step; None: a list, but one array if
+            ``valid_length`` is given.
+        valid_length:
+            An array (N,) with the length of each row; None: all are of full length. Outputs after the end of a row
+            are 0, and the states are those of each row's last step.
         """
         self.reset()
         steps = self._begin(length, inputs, layout, valid_length)
@@ -189,7 +222,7 @@ class RecurrentCell(Block):
 
 
 class HybridRecurrentCell(RecurrentCell, HybridBlock):
-    """A cell that can be compiled: override ``hybrid_forward(self, F, inputs, states, **params)``."""
+    """A cell that can be compiled: override ``hybrid_forward(self, F, inputs, states, **params)``, ``state_info``."""
 
     def __call__(self, *args: Any) -> Any:
         """One step, which is compiled if the cell is hybridized and keeps nothing for the next."""

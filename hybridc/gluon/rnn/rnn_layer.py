@@ -33,41 +33,42 @@ class _RNNLayer(HybridBlock):
     Parameters
     ----------
     hidden_size:
-        The size of the hidden state.
+        The number of features of each direction's outputs and of the states.
     num_layers:
-        The number of layers, each on the results of the one before.
+        The number of layers, each on the outputs of the one below.
     layout:
-        "TNC": steps first, or "NTC": examples first.
+        The axes of sequences: "TNC", steps first, or "NTC", batch first. States have the layers first in both.
     dropout:
-        The share of elements that become 0 in training between layers.
+        The probability that an element between two layers becomes 0 in train mode.
     bidirectional:
-        Whether a second set of layers goes through the steps backwards.
+        Whether each layer also goes through the steps backwards: outputs have twice as many features.
     input_size:
-        The number of inputs of a step; 0: it follows from the first input.
+        The number of features of the inputs; 0: it follows from the first.
     projection_size:
-        The size of the projected hidden state of an LSTM; None for no projection.
+        The number of features to which outputs are projected, as in an LSTMPCell of ``gluon.contrib.rnn``; None:
+        they are not.
     h2r_weight_initializer:
         The initializer of the weights of the projection.
     state_clip_min:
-        The least that states may be; None for no limit.
+        The least that elements of the memory may be, given together with the most; None: no limit.
     state_clip_max:
-        The most that states may be; None for no limit.
+        The most that elements of the memory may be; None: no limit.
     state_clip_nan:
-        Whether NaN in states are clipped, too.
+        Whether NaN in the memory is clipped, too.
     dtype:
         The dtype of the parameters.
     use_sequence_length:
-        Whether a call takes the lengths of sequences.
+        Whether calls take ``sequence_length``, the length of each row.
     activation:
-        The activation function of the hidden state: "relu" or "tanh".
+        The activation function: "relu" or "tanh"; another is an AttributeValueError.
     i2h_weight_initializer:
-        The initializer of the weights of inputs; by default that of ``initialize()``.
+        The initializer of the weights of inputs; None: that of ``initialize()``.
     h2h_weight_initializer:
-        The initializer of the weights of hidden states; by default that of ``initialize()``.
+        The initializer of the weights of the last output; None: that of ``initialize()``.
     i2h_bias_initializer:
         The initializer of the bias of inputs.
     h2h_bias_initializer:
-        The initializer of the bias of hidden states.
+        The initializer of the bias of the last output.
     """
 
     STATES: ClassVar[int] = 1  # arrays of states that it takes and gives
@@ -145,13 +146,29 @@ class _RNNLayer(HybridBlock):
     # --- states --------------------------------------------------------------------------------------------
 
     def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
-        """The shape and the layout of each state, as dicts."""
+        """The shape and the layout of each state, as dicts: ``[{'shape': (2, 4, 8), '__layout__': 'LNC'}]``.
+
+        Parameters
+        ----------
+        batch_size:
+            The number of rows; 0: it is left open.
+        """
         layers = self._num_layers * self._dir
         sizes = [self._options.get("projection_size") or self._hidden_size, self._hidden_size][: self.STATES]
         return [{"shape": (layers, batch_size, n), "__layout__": "LNC"} for n in sizes]
 
     def begin_state(self, batch_size: int = 0, func: Any = nd.zeros, **kwargs: Any) -> list[Any]:
-        """The states before the first step: ``func(shape=, **kwargs)`` for each."""
+        """The states before the first step, a list: ``func(shape=, **kwargs)`` for each.
+
+        Parameters
+        ----------
+        batch_size:
+            The number of rows.
+        func:
+            What makes a state: a function of ``mx.nd`` or ``mx.sym``, as ``mx.nd.ones``.
+        **kwargs:
+            Further keywords of ``func``, as ``ctx`` and ``dtype``.
+        """
         infos = self.state_info(batch_size)
         states = [func(**{**{k: v for k, v in info.items() if not k.startswith("__")}, **kwargs}) for info in infos]
         return as_default(states) if func is nd.zeros else states
@@ -195,7 +212,10 @@ class _RNNLayer(HybridBlock):
         return stack
 
     def unfuse(self) -> HybridSequentialRNNCell:
-        """The layers as a stack of cells that share the parameters, which can be stepped."""
+        """The layers as a stack of cells that share the parameters, which can be stepped.
+
+        Projections and limits of states are an UnsupportedError: cells have none.
+        """
         return self._unfuse()
 
     # --- forward -------------------------------------------------------------------------------------------
@@ -203,7 +223,19 @@ class _RNNLayer(HybridBlock):
     def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]  (its arguments have names)
         self, inputs: Any, states: Any = None, sequence_length: Any = None
     ) -> Any:
-        """The outputs of the last layer at all steps; and, if states are given, the states after the last step."""
+        """The outputs of the last layer at all steps; with ``states``, also the states after the last step.
+
+        Parameters
+        ----------
+        inputs:
+            The sequence, an array (T, N, features), or (N, T, features) with the layout NTC.
+        states:
+            The states before the first step, a list as of ``begin_state`` (or one array, if there is one); None:
+            zeros.
+        sequence_length:
+            The length of each row (N,): outputs after it are 0, and states are those of its last step. It is given
+            if, and only if, the layer was made with ``use_sequence_length=True``.
+        """
         given: Any = self._first_states(inputs) if states is None else states
         given = [given] if isinstance(given, NDArray | Symbol) else list(given)
         if self._use_sequence_length == (sequence_length is None):
@@ -296,11 +328,23 @@ def _initializers(**given: Any) -> dict[str, Any]:
 
 
 class RNN(_RNNLayer):
-    """Elman layers: ``h = activation(W x + b + U h' + c)``, with ``relu`` or ``tanh``
+    """Elman layers over whole sequences: ``output = activation(W · inputs + b + U · output + c)`` at every step
 
-    Inputs are ``(T, N, C)``, or by ``layout`` ``(N, T, C)``: steps, batch, features; outputs have ``hidden_size``
-    features, twice as many if it is ``bidirectional``. States are ``(num_layers * directions, N, hidden_size)``.
-    ``dropout`` is between layers.
+    ``layer(inputs)`` gives the outputs (T, N, hidden_size) of the last layer for inputs (T, N, features); with
+    ``layout="NTC"`` the first two axes are exchanged, with ``bidirectional`` there are twice as many features.
+    ``layer(inputs, states)`` gives outputs and a list with the last states, (num_layers * directions, N, hidden_size).
+
+    Examples
+    --------
+    >>> layer = gluon.rnn.RNN(1, layout="NTC", i2h_weight_initializer="ones", h2h_weight_initializer="ones")
+    >>> layer.initialize()
+    >>> layer(mx.nd.array([[[1], [2], [3]]]))
+    [[[1.]
+      [3.]
+      [6.]]]
+    <NDArray 1x3x1 @cpu(0)>
+
+    With these weights it sums up the steps.
     """
 
     def __init__(
@@ -332,10 +376,32 @@ class RNN(_RNNLayer):
 
 
 class LSTM(_RNNLayer):
-    """LSTM layers; gates are in the order of input, forget, new and output
+    """LSTM layers over whole sequences; what a step computes is that of :class:`LSTMCell`
 
-    Inputs and outputs are as those of :class:`RNN`. States are those of the layers, and their cells, both
-    ``(num_layers * directions, N, hidden_size)``; with a ``projection_size``, outputs and states have that size.
+    ``layer(inputs)`` gives the outputs (T, N, hidden_size) of the last layer for inputs (T, N, features); with
+    ``layout="NTC"`` the first two axes are exchanged, with ``bidirectional`` there are twice as many features.
+    ``layer(inputs, states)`` gives outputs and a list with the last states: outputs and memories of all layers, both
+    (num_layers * directions, N, hidden_size). With a ``projection_size`` outputs have that size, the memories do not.
+
+    Examples
+    --------
+    >>> layer = gluon.rnn.LSTM(8, num_layers=2)
+    >>> layer.initialize()
+    >>> x = mx.nd.ones((5, 2, 3))
+    >>> layer(x).shape
+    (5, 2, 8)
+    >>> outputs, states = layer(x, layer.begin_state(batch_size=2))
+    >>> [state.shape for state in states]
+    [(2, 2, 8), (2, 2, 8)]
+
+    Rows of 5 and of 3 steps: the outputs after the third are 0.
+
+    >>> layer = gluon.rnn.LSTM(8, use_sequence_length=True)
+    >>> layer.initialize()
+    >>> outputs = layer(x, sequence_length=mx.nd.array([5, 3]))
+    >>> outputs[3:, 1].abs().sum()
+    [0.]
+    <NDArray 1 @cpu(0)>
     """
 
     STATES = 2
@@ -377,9 +443,20 @@ class LSTM(_RNNLayer):
 
 
 class GRU(_RNNLayer):
-    """GRU layers, as cuDNN's: the reset gate acts on ``U h + c``; gates are in the order of reset, update and new
+    """Layers of gated recurrent units over whole sequences; what a step computes is that of :class:`GRUCell`
 
-    Inputs, outputs and states are as those of :class:`RNN`.
+    ``layer(inputs)`` gives the outputs (T, N, hidden_size) of the last layer for inputs (T, N, features); with
+    ``layout="NTC"`` the first two axes are exchanged, with ``bidirectional`` there are twice as many features.
+    ``layer(inputs, states)`` gives outputs and a list with the last states, (num_layers * directions, N, hidden_size).
+
+    Examples
+    --------
+    >>> layer = gluon.rnn.GRU(8, layout="NTC", bidirectional=True)
+    >>> layer.initialize()
+    >>> layer(mx.nd.ones((2, 5, 3))).shape
+    (2, 5, 16)
+    >>> layer.state_info(batch_size=2)
+    [{'shape': (2, 2, 8), '__layout__': 'LNC'}]
     """
 
     def __init__(

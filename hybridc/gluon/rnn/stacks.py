@@ -21,7 +21,7 @@ class _Several(RecurrentCell):
         return state_infos(self._children.values(), batch_size)
 
     def begin_state(self, batch_size: int = 0, func: Any = nd.zeros, **kwargs: Any) -> list[Any]:
-        """The states of all cells before the first step."""
+        """The states of all cells before the first step, those of the first cell first."""
         self._check_unmodified()
         states: list[Any] = []
         for cell in self._children.values():
@@ -33,7 +33,13 @@ class _InOrder(_Several):
     """The base of SequentialRNNCell and HybridSequentialRNNCell."""
 
     def add(self, cell: Any) -> None:
-        """Put a cell on top of the stack."""
+        """Put a cell on top of the stack.
+
+        Parameters
+        ----------
+        cell:
+            The cell; what is no cell is a CheckError.
+        """
         if not isinstance(cell, RecurrentCell):
             raise CheckError(f"{self.name}: a stack of cells takes cells only, got {type(cell).__name__}")
         self.register_child(cell)
@@ -89,7 +95,20 @@ class _InOrder(_Several):
 
 
 class SequentialRNNCell(_InOrder):
-    """Cells one after the other, each on the outputs of the one below."""
+    """Cells of any kind one after the other, each on the outputs of the one below.
+
+    The states are those of all cells, in order. ``len(stack)`` and ``stack[1]`` work as of a list.
+
+    Examples
+    --------
+    >>> stack = gluon.rnn.SequentialRNNCell()
+    >>> stack.add(gluon.rnn.LSTMCell(8))
+    >>> stack.add(gluon.rnn.GRUCell(4))
+    >>> stack.initialize()
+    >>> output, states = stack(mx.nd.ones((2, 3)), stack.begin_state(batch_size=2))
+    >>> output.shape, [state.shape for state in states]
+    ((2, 4), [(2, 8), (2, 8), (2, 4)])
+    """
 
     def forward(self, *args: Any) -> Any:
         """One step of every cell."""
@@ -102,7 +121,21 @@ class SequentialRNNCell(_InOrder):
 
 
 class HybridSequentialRNNCell(_InOrder, HybridRecurrentCell):
-    """Cells one after the other, each on the outputs of the one below; a step is compiled as one graph."""
+    """Cells one after the other, each on the outputs of the one below; ``hybridize`` compiles a step as one graph.
+
+    The states are those of all cells, in order. ``len(stack)`` and ``stack[1]`` work as of a list.
+
+    Examples
+    --------
+    >>> stack = gluon.rnn.HybridSequentialRNNCell()
+    >>> for size in (8, 4):
+    ...     stack.add(gluon.rnn.GRUCell(size))
+    >>> stack.initialize()
+    >>> stack.hybridize()
+    >>> output, states = stack(mx.nd.ones((2, 3)), stack.begin_state(batch_size=2))
+    >>> output.shape
+    (2, 4)
+    """
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:
         """One step of every cell."""
@@ -110,9 +143,11 @@ class HybridSequentialRNNCell(_InOrder, HybridRecurrentCell):
 
 
 class BidirectionalCell(_Several, HybridRecurrentCell):
-    """Two cells: ``l_cell`` runs from the beginning, ``r_cell`` from the end, and their outputs are concatenated
+    """Two cells: ``l_cell`` runs from the beginning, ``r_cell`` from the end, and their outputs are joined.
 
-    It has no steps, and can only be unrolled. With lengths the second begins at the end of each row.
+    Outputs are joined along the features: (N, T, features of l_cell + features of r_cell). It sees whole sequences, so
+    it can only be unrolled: a call is a NotImplementedError. The states are those of l_cell, then of r_cell. With
+    ``valid_length`` r_cell begins at the end of each row.
 
     Parameters
     ----------
@@ -121,7 +156,23 @@ class BidirectionalCell(_Several, HybridRecurrentCell):
     r_cell:
         The cell of the backward direction.
     output_prefix:
-        The beginning of the names of outputs.
+        The beginning of the names of outputs, of symbols.
+
+    Examples
+    --------
+    >>> options = {"i2h_weight_initializer": "ones", "h2h_weight_initializer": "ones"}
+    >>> forwards, backwards = (gluon.rnn.RNNCell(1, "relu", **options) for _ in range(2))
+    >>> cell = gluon.rnn.BidirectionalCell(forwards, backwards)
+    >>> cell.initialize()
+    >>> outputs, states = cell.unroll(3, mx.nd.array([[[1], [2], [3]]]), merge_outputs=True)
+
+    Sums from the beginning, and from the end:
+
+    >>> outputs
+    [[[1. 6.]
+      [3. 5.]
+      [6. 3.]]]
+    <NDArray 1x3x2 @cpu(0)>
     """
 
     def __init__(self, l_cell: RecurrentCell, r_cell: RecurrentCell, output_prefix: str = "bi_") -> None:
@@ -146,7 +197,7 @@ class BidirectionalCell(_Several, HybridRecurrentCell):
         merge_outputs: bool | None = None,
         valid_length: Any = None,
     ) -> tuple[Any, list[Any]]:
-        """Both cells unrolled, the second over the sequence from its end."""
+        """Both cells unrolled, ``r_cell`` over the sequence from its end."""
         self.reset()
         steps = self._begin(length, inputs, layout, valid_length)
         forwards = steps.split(inputs)

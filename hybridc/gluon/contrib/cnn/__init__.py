@@ -19,6 +19,46 @@ class _DeformableConv(HybridBlock):
     """The base of both: a convolution gives the offsets of the samples of another.
 
     ``OFFSETS`` is how many numbers each sample takes: its offset, and with modulation its weight, too.
+
+    Parameters
+    ----------
+    channels:
+        The number of output channels.
+    kernel_size:
+        The size of the kernel: a number, or (height, width).
+    strides:
+        The step between two places of the kernel: a number, or one for each axis.
+    padding:
+        How many zeros are put at each end of an axis: a number, or one for each axis.
+    dilation:
+        The distance between elements that neighbours in the kernel meet: a number, or one for each axis.
+    groups:
+        The number of groups of channels, each convolved alone; it must divide the numbers of input, output and
+        offset channels.
+    num_deformable_group:
+        The number of groups of input channels with offsets of their own.
+    layout:
+        The order of axes: "NCHW"; another is a CheckError.
+    use_bias:
+        Whether a bias is added.
+    in_channels:
+        The number of input channels; 0: it follows from the first input.
+    activation:
+        The name of a function of the result, as "relu"; None for none.
+    weight_initializer:
+        The initializer of the weight; None: that of ``initialize()``.
+    bias_initializer:
+        The initializer of the bias.
+    offset_weight_initializer:
+        The initializer of the weight of the convolution that gives the offsets; by default 0: no offsets at first.
+    offset_bias_initializer:
+        The initializer of the bias of that convolution.
+    offset_use_bias:
+        Whether that convolution has a bias.
+    op_name:
+        For programs written for MXNet: the class says which operator it is.
+    adj:
+        For programs written for MXNet: it must be None.
     """
 
     OFFSETS: ClassVar[int] = 2
@@ -135,9 +175,23 @@ class _DeformableConv(HybridBlock):
 
 
 class DeformableConvolution(_DeformableConv):
-    """activation(convolution of samples of x at offsets, weight + bias): (N, C, H, W) → (N, channels, H', W')
+    """A convolution whose kernel meets x at places that are moved, as another convolution says (Dai et al. 2017)
 
-    A convolution of x gives the offset of every sample from its place in the window (Dai et al. 2017).
+    (N, C, H, W) → (N, channels, H', W'), sizes as of :class:`hybridc.gluon.nn.Conv2D`. Each element of the kernel has
+    an offset of its own at each place, a number of rows and one of columns, with fractions; between elements x is
+    interpolated.
+
+    Examples
+    --------
+    >>> layer = gluon.contrib.cnn.DeformableConvolution(8, kernel_size=(3, 3), padding=(1, 1))
+    >>> layer.initialize()
+    >>> layer(mx.nd.ones((2, 3, 16, 16))).shape
+    (2, 8, 16, 16)
+
+    The convolution that gives the offsets has two channels for each of the 9 elements of the kernel:
+
+    >>> layer.offset_weight.shape
+    (18, 3, 3, 3)
     """
 
     def _alias(self) -> str:
@@ -145,7 +199,22 @@ class DeformableConvolution(_DeformableConv):
 
 
 class ModulatedDeformableConvolution(_DeformableConv):
-    """:class:`DeformableConvolution` that also weighs each sample, by 2 * sigmoid(x convolved) (Zhu et al. 2018)"""
+    """:class:`DeformableConvolution` that also weighs each sample of x, by a number between 0 and 2 (Zhu et al. 2018)
+
+    The weight is ``2 * sigmoid(z)``, where z comes, as the offsets, from the other convolution of x.
+
+    Examples
+    --------
+    >>> layer = gluon.contrib.cnn.ModulatedDeformableConvolution(8, kernel_size=(3, 3), padding=(1, 1))
+    >>> layer.initialize()
+    >>> layer(mx.nd.ones((2, 3, 16, 16))).shape
+    (2, 8, 16, 16)
+
+    Two offsets and a weight for each of the 9 elements of the kernel:
+
+    >>> layer.offset_weight.shape
+    (27, 3, 3, 3)
+    """
 
     OFFSETS = 3
 

@@ -26,6 +26,38 @@ class _ConvCell(HasLayouts, HybridRecurrentCell):
 
     ``input_shape`` is that of one row's step, with its axes in the order of ``conv_layout`` without N. Convolutions of
     the output keep its sizes: their kernels have odd sizes.
+
+    Parameters
+    ----------
+    input_shape:
+        The shape of one row's step, in the order of ``conv_layout`` without N: (C, H, W) of NCHW. Another number of
+        axes is a CheckError.
+    hidden_channels:
+        The number of channels of the output and of each state.
+    i2h_kernel:
+        The size of the kernel over the inputs: a number, or a tuple with one for each axis.
+    h2h_kernel:
+        The size of the kernel over the last output, likewise; sizes are odd (else a CheckError), and the padding is
+        such that the output keeps its size.
+    i2h_pad:
+        How many zeros are put at each end of the inputs' axes, a number or a tuple.
+    i2h_dilate:
+        The distance between the elements of the inputs that neighbours in the kernel meet, a number or a tuple.
+    h2h_dilate:
+        The same for the last output.
+    i2h_weight_initializer:
+        The initializer of the kernels over the inputs; None: that of ``initialize()``.
+    h2h_weight_initializer:
+        The initializer of the kernels over the last output; None: that of ``initialize()``.
+    i2h_bias_initializer:
+        The initializer of the bias of inputs.
+    h2h_bias_initializer:
+        The initializer of the bias of the last output.
+    conv_layout:
+        The order of axes, as "NCHW", or "NHWC" with channels last; by default channels come second.
+    activation:
+        The activation function of the new output, a name as "tanh", a function or a block; of an LSTM also that of
+        the memory. Gates have the sigmoid.
     """
 
     GATES: ClassVar[int] = 1
@@ -95,7 +127,7 @@ class _ConvCell(HasLayouts, HybridRecurrentCell):
         return tuple(n + 2 * p - d * (k - 1) if n else 0 for n, k, p, d in options)
 
     def state_info(self, batch_size: int = 0) -> list[Any]:
-        """The states, which have the shape of the output."""
+        """The states, each of the output's shape, as dicts: ``[{'shape': (2, 8, 32, 32), '__layout__': 'NCHW'}]``."""
         shape = (batch_size, *self._state_shape)
         return [{"shape": shape, "__layout__": self._conv_layout} for _ in range(self.STATES)]
 
@@ -201,54 +233,173 @@ class _ConvGRUCell(_ConvCell):
 
 
 class Conv1DRNNCell(_ConvRNNCell):
-    """activation(convolution(inputs) + convolution(output)): a step of (N, C, W) → (N, hidden_channels, W')."""
+    """``activation(convolution(inputs) + convolution(output))``: (N, C, W) → (N, hidden_channels, W')
+
+    Called as ``output, [output] = cell(inputs, [output])``; the output is the state. W' is ``W + 2*i2h_pad -
+    i2h_dilate*(i2h_kernel - 1)``.
+
+    Examples
+    --------
+    >>> cell = gluon.contrib.rnn.Conv1DRNNCell((1, 4), 1, i2h_kernel=3, h2h_kernel=1, i2h_pad=1, activation="relu")
+    >>> cell.initialize(mx.init.One())
+    >>> output, states = cell(mx.nd.array([[[1, 2, 3, 4]]]), [mx.nd.array([[[10, 10, 10, 10]]])])
+    >>> output
+    [[[13. 16. 19. 17.]]]
+    <NDArray 1x1x4 @cpu(0)>
+    """
 
     LAYOUTS = ("NCW", "NWC")
 
 
 class Conv2DRNNCell(_ConvRNNCell):
-    """activation(convolution(inputs) + convolution(output)): a step of (N, C, H, W) → (N, hidden_channels, H', W')."""
+    """``activation(convolution(inputs) + convolution(output))``: (N, C, H, W) → (N, hidden_channels, H', W')
+
+    Called as ``output, [output] = cell(inputs, [output])``; the output is the state. H' is ``H + 2*i2h_pad -
+    i2h_dilate*(i2h_kernel - 1)``, and so on.
+
+    Examples
+    --------
+    >>> cell = gluon.contrib.rnn.Conv2DRNNCell((3, 32, 32), 8, i2h_kernel=3, h2h_kernel=3, i2h_pad=1)
+    >>> cell.initialize()
+    >>> output, states = cell(mx.nd.ones((2, 3, 32, 32)), cell.begin_state(batch_size=2))
+    >>> output.shape
+    (2, 8, 32, 32)
+
+    Without ``i2h_pad`` the image becomes smaller:
+
+    >>> gluon.contrib.rnn.Conv2DRNNCell((3, 32, 32), 8, i2h_kernel=5, h2h_kernel=3).state_info(2)
+    [{'shape': (2, 8, 28, 28), '__layout__': 'NCHW'}]
+    """
 
     LAYOUTS = ("NCHW", "NHWC")
 
 
 class Conv3DRNNCell(_ConvRNNCell):
-    """activation(convolution(inputs) + convolution(output)), with steps of (N, C, D, H, W)."""
+    """``activation(convolution(inputs) + convolution(output))``: (N, C, D, H, W) → (N, hidden_channels, D', H', W')
+
+    Called as ``output, [output] = cell(inputs, [output])``; the output is the state. D' is ``D + 2*i2h_pad -
+    i2h_dilate*(i2h_kernel - 1)``, and so on.
+
+    Examples
+    --------
+    >>> cell = gluon.contrib.rnn.Conv3DRNNCell((1, 4, 8, 8), 2, i2h_kernel=(1, 3, 3), h2h_kernel=1, i2h_pad=(0, 1, 1))
+    >>> cell.initialize()
+    >>> output, states = cell(mx.nd.ones((2, 1, 4, 8, 8)), cell.begin_state(batch_size=2))
+    >>> output.shape
+    (2, 2, 4, 8, 8)
+    """
 
     LAYOUTS = ("NCDHW", "NDHWC")
 
 
 class Conv1DLSTMCell(_ConvLSTMCell):
-    """An LSTM's step with convolutions: (N, C, W) → (N, hidden_channels, W'); two states of the output's shape."""
+    """A step of an LSTM with convolutions (Shi et al. 2015): (N, C, W) → (N, hidden_channels, W')
+
+    Called as ``output, [output, memory] = cell(inputs, [output, memory])``; both states have the shape of the output.
+    The gates are those of :class:`hybridc.gluon.rnn.LSTMCell`. W' is ``W + 2*i2h_pad - i2h_dilate*(i2h_kernel - 1)``.
+
+    Examples
+    --------
+    >>> cell = gluon.contrib.rnn.Conv1DLSTMCell((3, 16), 4, i2h_kernel=5, h2h_kernel=3, i2h_pad=2)
+    >>> cell.initialize()
+    >>> output, states = cell(mx.nd.ones((2, 3, 16)), cell.begin_state(batch_size=2))
+    >>> output.shape, len(states)
+    ((2, 4, 16), 2)
+    """
 
     LAYOUTS = ("NCW", "NWC")
 
 
 class Conv2DLSTMCell(_ConvLSTMCell):
-    """An LSTM's step with convolutions: (N, C, H, W) → (N, hidden_channels, H', W'); two states of that shape."""
+    """A step of an LSTM with convolutions (Shi et al. 2015): (N, C, H, W) → (N, hidden_channels, H', W')
+
+    Called as ``output, [output, memory] = cell(inputs, [output, memory])``; both states have the shape of the output.
+    The gates are those of :class:`hybridc.gluon.rnn.LSTMCell`. H' is ``H + 2*i2h_pad - i2h_dilate*(i2h_kernel - 1)``,
+    and so on.
+
+    Examples
+    --------
+    >>> cell = gluon.contrib.rnn.Conv2DLSTMCell((1, 16, 16), 4, i2h_kernel=3, h2h_kernel=3, i2h_pad=1)
+    >>> cell.initialize()
+
+    A film of five images; the last output says what may come next:
+
+    >>> outputs, states = cell.unroll(5, mx.nd.ones((2, 5, 1, 16, 16)), merge_outputs=True)
+    >>> outputs.shape, states[0].shape
+    ((2, 5, 4, 16, 16), (2, 4, 16, 16))
+    """
 
     LAYOUTS = ("NCHW", "NHWC")
 
 
 class Conv3DLSTMCell(_ConvLSTMCell):
-    """An LSTM's step with convolutions of (N, C, D, H, W); two states of the output's shape."""
+    """A step of an LSTM with convolutions (Shi et al. 2015): (N, C, D, H, W) → (N, hidden_channels, D', H', W')
+
+    Called as ``output, [output, memory] = cell(inputs, [output, memory])``; both states have the shape of the output.
+    The gates are those of :class:`hybridc.gluon.rnn.LSTMCell`. D' is ``D + 2*i2h_pad - i2h_dilate*(i2h_kernel - 1)``,
+    and so on.
+
+    Examples
+    --------
+    >>> cell = gluon.contrib.rnn.Conv3DLSTMCell((4, 8, 8, 1), 2, 3, 3, i2h_pad=1, conv_layout="NDHWC")
+    >>> cell.initialize()
+    >>> output, states = cell(mx.nd.ones((2, 4, 8, 8, 1)), cell.begin_state(batch_size=2))
+    >>> output.shape
+    (2, 4, 8, 8, 2)
+    """
 
     LAYOUTS = ("NCDHW", "NDHWC")
 
 
 class Conv1DGRUCell(_ConvGRUCell):
-    """A step of gated recurrent units with convolutions: (N, C, W) → (N, hidden_channels, W')."""
+    """A step of gated recurrent units with convolutions: (N, C, W) → (N, hidden_channels, W')
+
+    Called as ``output, [output] = cell(inputs, [output])``; the output is the state. The gates are those of
+    :class:`hybridc.gluon.rnn.GRUCell`. W' is ``W + 2*i2h_pad - i2h_dilate*(i2h_kernel - 1)``.
+
+    Examples
+    --------
+    >>> cell = gluon.contrib.rnn.Conv1DGRUCell((3, 16), 4, i2h_kernel=3, h2h_kernel=3, i2h_pad=1)
+    >>> cell.initialize()
+    >>> outputs, states = cell.unroll(5, mx.nd.ones((2, 5, 3, 16)), merge_outputs=True)
+    >>> outputs.shape
+    (2, 5, 4, 16)
+    """
 
     LAYOUTS = ("NCW", "NWC")
 
 
 class Conv2DGRUCell(_ConvGRUCell):
-    """A step of gated recurrent units with convolutions: (N, C, H, W) → (N, hidden_channels, H', W')."""
+    """A step of gated recurrent units with convolutions: (N, C, H, W) → (N, hidden_channels, H', W')
+
+    Called as ``output, [output] = cell(inputs, [output])``; the output is the state. The gates are those of
+    :class:`hybridc.gluon.rnn.GRUCell`. H' is ``H + 2*i2h_pad - i2h_dilate*(i2h_kernel - 1)``, and so on.
+
+    Examples
+    --------
+    >>> cell = gluon.contrib.rnn.Conv2DGRUCell((16, 16, 3), 8, 3, 3, i2h_pad=1, conv_layout="NHWC")
+    >>> cell.initialize()
+    >>> output, states = cell(mx.nd.ones((2, 16, 16, 3)), cell.begin_state(batch_size=2))
+    >>> output.shape
+    (2, 16, 16, 8)
+    """
 
     LAYOUTS = ("NCHW", "NHWC")
 
 
 class Conv3DGRUCell(_ConvGRUCell):
-    """A step of gated recurrent units with convolutions of (N, C, D, H, W)."""
+    """A step of gated recurrent units with convolutions: (N, C, D, H, W) → (N, hidden_channels, D', H', W')
+
+    Called as ``output, [output] = cell(inputs, [output])``; the output is the state. The gates are those of
+    :class:`hybridc.gluon.rnn.GRUCell`. D' is ``D + 2*i2h_pad - i2h_dilate*(i2h_kernel - 1)``, and so on.
+
+    Examples
+    --------
+    >>> cell = gluon.contrib.rnn.Conv3DGRUCell((1, 4, 8, 8), 2, i2h_kernel=3, h2h_kernel=3, i2h_pad=1)
+    >>> cell.initialize()
+    >>> output, states = cell(mx.nd.ones((2, 1, 4, 8, 8)), cell.begin_state(batch_size=2))
+    >>> output.shape
+    (2, 2, 4, 8, 8)
+    """
 
     LAYOUTS = ("NCDHW", "NDHWC")

@@ -15,10 +15,37 @@ __all__ = ["LSTMPCell", "VariationalDropoutCell", "dynamic_unroll"]
 
 
 class LSTMPCell(GatedCell):
-    """The step of an LSTM whose output is projected: output' = (o * tanh(memory')) · h2r_weightᵀ (Sak et al. 2014)
+    """A step of an LSTM whose output is projected: ``output = (o * tanh(memory)) · h2r_weightᵀ`` (Sak et al. 2014)
 
-    The rest is as in :class:`hybridc.gluon.rnn.LSTMCell`. Two states: the output (N, projection_size), and the memory
-    (N, hidden_size).
+    Called as ``output, [output, memory] = cell(inputs, [output, memory])``: inputs (N, features), output (N,
+    projection_size), memory (N, hidden_size). The rest is as in :class:`hybridc.gluon.rnn.LSTMCell`.
+
+    Parameters
+    ----------
+    hidden_size:
+        The number of features of the memory.
+    projection_size:
+        The number of features of the output.
+    input_size:
+        The number of features of the inputs; 0: it follows from the first.
+    i2h_weight_initializer:
+        The initializer of the weights of inputs; None: that of ``initialize()``.
+    h2h_weight_initializer:
+        The initializer of the weights of the last output; None: that of ``initialize()``.
+    h2r_weight_initializer:
+        The initializer of the weights of the projection; None: that of ``initialize()``.
+    i2h_bias_initializer:
+        The initializer of the bias of inputs.
+    h2h_bias_initializer:
+        The initializer of the bias of the last output.
+
+    Examples
+    --------
+    >>> cell = gluon.contrib.rnn.LSTMPCell(hidden_size=32, projection_size=8)
+    >>> cell.initialize()
+    >>> output, states = cell(mx.nd.ones((2, 3)), cell.begin_state(batch_size=2))
+    >>> output.shape, [state.shape for state in states]
+    ((2, 8), [(2, 8), (2, 32)])
     """
 
     GATES = 4
@@ -49,7 +76,7 @@ class LSTMPCell(GatedCell):
         self._parameter("h2h_bias", (rows,), h2h_bias_initializer)
 
     def state_info(self, batch_size: int = 0) -> list[Any]:
-        """Two states, the output of the last step and the memory."""
+        """Two states: the output of the last step, and the memory."""
         sizes = (self._projection_size, self._hidden_size)
         return [{"shape": (batch_size, size), "__layout__": "NC"} for size in sizes]
 
@@ -89,8 +116,34 @@ class LSTMPCell(GatedCell):
 class VariationalDropoutCell(ModifierCell):
     """In train mode, dropout of what goes into and out of a cell, the same at every step (Gal and Ghahramani 2015)
 
-    The probabilities are those of its inputs, of its first state, and of its output. The masks are drawn at the first
-    step after ``reset()``, which ``unroll`` calls.
+    What is dropped is drawn at the first step after ``reset()``, which ``unroll`` calls. Otherwise it does what
+    base_cell does.
+
+    Parameters
+    ----------
+    drop_inputs:
+        The probability that a feature of the inputs is 0 in this sequence; the others are multiplied by ``1 / (1 -
+        drop_inputs)``.
+    drop_states:
+        The same for the first state, the last output.
+    drop_outputs:
+        The same for the outputs.
+
+    Examples
+    --------
+    >>> cell = gluon.contrib.rnn.VariationalDropoutCell(gluon.rnn.GRUCell(8), drop_outputs=0.5)
+    >>> cell.initialize()
+    >>> mx.random.seed(0)
+    >>> with autograd.record():
+    ...     outputs, states = cell.unroll(3, mx.nd.ones((1, 3, 4)), merge_outputs=True)
+
+    The same features are 0 at all three steps:
+
+    >>> outputs[0] == 0
+    [[1. 1. 0. 1. 1. 1. 1. 0.]
+     [1. 1. 0. 1. 1. 1. 1. 0.]
+     [1. 1. 0. 1. 1. 1. 1. 0.]]
+    <NDArray 3x8 @cpu(0)>
     """
 
     KEPT = ("drop_inputs_mask", "drop_states_mask", "drop_outputs_mask")
@@ -141,7 +194,7 @@ class VariationalDropoutCell(ModifierCell):
         merge_outputs: bool | None = None,
         valid_length: Any = None,
     ) -> tuple[Any, list[Any]]:
-        """As of any cell; without dropout of states, that of inputs and outputs is of whole sequences."""
+        """As of any cell, but without ``drop_states`` the outputs are one array unless ``merge_outputs`` is False."""
         if self.drop_states:
             return super().unroll(length, inputs, begin_state, layout, merge_outputs, valid_length)
         self.reset()
@@ -175,6 +228,23 @@ def dynamic_unroll(
 
     A hybridized block has one loop for sequences of all lengths. Dropout is the same at all steps.
     With a ``valid_length`` ``(N,)``, outputs beyond it are 0, and states are those of the last step within.
+
+    Parameters
+    ----------
+    cell:
+        The cell, or another function of inputs and states.
+    inputs:
+        The sequence, an array with its axes in the order of ``layout``.
+    begin_state:
+        The states before the first step, as of ``cell.begin_state``.
+    drop_inputs:
+        The probability that a feature of the inputs is 0 at all steps, in train mode.
+    drop_outputs:
+        The same for the outputs.
+    layout:
+        The axes of the inputs and outputs: "TNC" or "NTC"; another is an AttributeValueError.
+    valid_length:
+        An array (N,) with the length of each row; None: all are of full length.
     """
     if layout not in ("TNC", "NTC"):
         raise AttributeValueError(f"dynamic_unroll: layout must be 'TNC' or 'NTC', got {layout!r}")
