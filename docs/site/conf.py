@@ -10,6 +10,7 @@ suppress_warnings = ["myst.header", "misc.highlighting_failure"]
 exclude_patterns: list[str] = []
 pygments_style = "friendly"
 pygments_dark_style = "monokai"
+smartquotes = False  # quotation marks are code
 html_theme = "furo"
 html_static_path = ["site.css"]
 html_css_files = ["site.css"]
@@ -20,4 +21,6 @@ html_show_sphinx = False
 html_domain_indices = False
 html_use_index = False
 # Prompts and outputs are no part of what a reader wants to paste.
-copybutton_selector = "div.highlight-python pre, div.highlight-py pre, div.highlight-sh pre"
+copybutton_selector = ", ".join(f"div.highlight-{name} pre" for name in ("python", "py", "pycon", "sh"))
+copybutton_prompt_text = r">>> |\.\.\. ?"
+copybutton_prompt_is_regexp = True

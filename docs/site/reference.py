@@ -7,23 +7,26 @@ from __future__ import annotations
 
 import contextlib
 import doctest
+import functools
 import importlib
 import inspect
 import io
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT)]
+sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
+import generate  # noqa: E402
 import numpy as np  # noqa: E402
 
 import hybridc as mx  # noqa: E402
 from hybridc import options  # noqa: E402
+from hybridc.array.fluent import METHODS, Fluent  # noqa: E402
 from hybridc.array.functions import function  # noqa: E402
 from hybridc.dialects import operator_registry, scalar  # noqa: E402
 from hybridc.dialects.operator_attribute import REQUIRED  # noqa: E402
@@ -190,7 +193,8 @@ _NUMPY_PAGE = "https://numpy.org/doc/stable/reference/{}generated/{}.html"
 _SPECIAL = ("__call__",)
 # Blocks override these; they are described where they are defined first.
 _FORWARDS, _BASES = ("forward", "hybrid_forward"), ("Block", "HybridBlock")
-_ROLE = re.compile(r":\w+:`(?:~[\w.]*\.)?([\w.]+)`")
+_ROLE = re.compile(r":\w+:`(~?)([\w.]+)`")
+_STAR = re.compile(r"(?<=[\w)\]])\*(?=[\w(\[])")
 _SECTION = re.compile(r"^(\w[\w ]*)\n(-{3,})$", re.MULTILINE)
 # What the examples of docstrings find without an import; tests/docs/test_docstring_examples.py gives it to them.
 IMPORTS = """import numpy as np
@@ -199,6 +203,10 @@ import hybridc as mx
 from hybridc import autograd, gluon
 from hybridc.gluon import nn
 """
+OF_BLOCKS = (
+    "Where a call has `prefix`, `params` or `**kwargs`, these name a block and share its parameters: see "
+    "[`Block`](gluon.md#block)."
+)
 
 
 @dataclass
@@ -221,14 +229,39 @@ class Entry:
     example: str = ""
     aliases: list[str] = field(default_factory=list[str])
     members: list[Entry] = field(default_factory=list["Entry"])
+    differs: list[str] = field(default_factory=list[str])  # from MXNet 1.9
+    elsewhere: bool = False  # whether another page describes it
 
 
 # --- docstrings -------------------------------------------------------------------------------------------------------
 
 
 def markdown(text: str) -> str:
-    """A docstring's text as Markdown."""
-    return _ROLE.sub(r"`\1`", text).replace("``", "`").replace("`hybridc.", "`mx.").strip()
+    """A docstring's text as Markdown, in which a star between words is one."""
+    text = _ROLE.sub(_linked, text).replace("``", "`").replace("`hybridc.", "`mx.").strip()
+    return "`".join(part if i % 2 else _STAR.sub(r"\\*", part) for i, part in enumerate(text.split("`")))
+
+
+def _linked(role: re.Match[str]) -> str:
+    """What a role names: classes and their methods lead to the class, others have their path but for a ``~``."""
+    *path, name = role[2].split(".")
+    cls = path[-1] if path and path[-1][0].isupper() else ""
+    target = _classes().get(cls or name)
+    if cls or target or role[1]:
+        shown_name = f"`{cls}.{name}`" if cls else f"`{name}`"
+        return f"[{shown_name}]({target})" if target else shown_name
+    return f"`{role[2]}`"
+
+
+@functools.cache
+def _classes() -> dict[str, str]:
+    """Where classes are described, by their names; without names that several classes have."""
+    found: dict[str, dict[int, str]] = {}
+    for _, path in NAMESPACES:
+        for name, value in namespace_entries(importlib.import_module(path)):
+            if inspect.isclass(value):
+                found.setdefault(name, {}).setdefault(id(value), f"{page_of(path)}#{name.lower()}")
+    return {name: next(iter(places.values())) for name, places in found.items() if len(places) == 1}
 
 
 def parsed(doc: str | None) -> tuple[str, list[Parameter]]:
@@ -282,10 +315,16 @@ def described(text: str, parameters: list[Parameter], given: list[inspect.Parame
         parameter = known.get(each.name, Parameter(each.name))
         known_kind = "default" in parameter.kind or "required" in parameter.kind
         default = "" if each.default is each.empty or known_kind else f"default `{shown(each.default)}`"
-        kind = ", ".join(filter(None, (parameter.kind, default)))
+        kind = ", ".join(filter(None, (parameter.kind or _annotated(each), default)))
         words = parameter.text or ("see above" if re.search(rf"`[^`]*\b{re.escape(each.name)}\b[^`]*`", text) else "")
         found.append(Parameter(each.name, kind, words))
     return found
+
+
+def _annotated(parameter: inspect.Parameter) -> str:
+    """The type that a parameter is annotated with, if it says something and is short."""
+    text = parameter.annotation if isinstance(parameter.annotation, str) else ""
+    return "" if re.search(r"\bAny\b|Unpack", text) or len(text) > 32 or not text else f"`{text}`"
 
 
 def shown(value: Any) -> str:
@@ -295,6 +334,49 @@ def shown(value: Any) -> str:
     if inspect.isclass(value):
         return f"np.{value.__name__}" if value.__module__ == "numpy" else value.__name__
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value)) if not inspect.isfunction(value) else value.__name__
+
+
+# --- differences from MXNet -------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _differences() -> dict[tuple[str, str], list[str]]:
+    """The marked differences by module and name in it, of which they are the table in docs/mxnet_differences.md."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for path, where, note in generate.differences():
+        found.setdefault((generate.module_of(path), where), []).append(note)
+    return found
+
+
+def differs(value: Any, apart: Collection[str] = ()) -> list[str]:
+    """How a class or function differs from MXNet's, itself and in what is inside, but for the methods ``apart``."""
+    module, own = getattr(value, "__module__", ""), getattr(value, "__qualname__", "?")
+    found: list[str] = []
+    for (place, where), notes in _differences().items():
+        method, _, _ = where.removeprefix(f"{own}.").partition(".")
+        if place == module and (where == own or (where.startswith(f"{own}.") and method not in apart)):
+            found += notes
+    return found
+
+
+def with_differences(made: Entry, value: Any) -> Entry:
+    """An entry, and those of its members, with how they differ from MXNet's."""
+    members_by_name = {member.title.rpartition(".")[2]: member for member in made.members}
+    made.differs = differs(value, members_by_name)
+    for name, member in members_by_name.items():
+        inner = inspect.getattr_static(value, name, None)
+        member.differs = differs(getattr(inner, "__func__", getattr(inner, "fget", inner)))
+    return made
+
+
+def operator_differs(cls: Any) -> list[str]:
+    """How an operator differs from MXNet's: what is marked in its class, and in bases in the same file."""
+    found: list[str] = []
+    for base in cls.__mro__ if cls.function() is None else (*cls.__mro__, cls.function()):
+        for (place, where), notes in _differences().items():
+            if place == cls.__module__ == base.__module__ and where.partition(".")[0] == base.__name__:
+                found += notes
+    return found
 
 
 # --- entries ----------------------------------------------------------------------------------------------------------
@@ -330,6 +412,9 @@ def entry(path: str, value: Any, inside: bool = True) -> Entry:
         text = "\n\n".join(filter(None, (text, more)))
         inherited = [p for base in reversed(value.__mro__[1:]) for p in parsed(vars(base).get("__doc__"))[1]]
         found = Entry(path.rpartition(".")[2], call_of(path, parameters), text)
+        if issubclass(value, mx.gluon.Block) and value is not mx.gluon.Block:  # the page says what these are
+            own = {p.name for p in (*said, *of_init)}
+            parameters = [p for p in parameters if p.name not in {"prefix", "params"} - own]
         found.parameters = described(text, [*inherited, *said, *of_init], parameters)
         found.example = examples(value.__doc__)
         if inside and value is not mx.op.Steps:  # which has a page
@@ -344,12 +429,12 @@ def entry(path: str, value: Any, inside: bool = True) -> Entry:
 
 
 def members(cls: type) -> Iterator[Entry]:
-    """The methods and properties that a class defines itself; a forward is what the class is.
+    """The methods and properties that a class defines itself, and of a block what private bases add.
 
-    An override has the descriptions of the methods that it overrides. One without a docstring is what a public base
-    says of it: it stands there alone.
+    A forward is what the class is. An override has the descriptions of the methods that it overrides. One without a
+    docstring is what a public base says of it: it stands there alone.
     """
-    for name, value in vars(cls).items():
+    for name, value in {**vars(cls), **(_added(cls) if issubclass(cls, mx.gluon.Block) else {})}.items():
         if (name.startswith("_") and name not in _SPECIAL) or (name in _FORWARDS and cls.__name__ not in _BASES):
             continue
         overridden = [base for base in cls.__mro__[1:-1] if getattr(vars(base).get(name), "__doc__", None)]
@@ -359,11 +444,22 @@ def members(cls: type) -> Iterator[Entry]:
             yield Entry(name, f".{name}", parsed(value.__doc__)[0], example=examples(value.__doc__))
         elif isinstance(value, staticmethod | classmethod) or inspect.isfunction(value):
             inner = value.__func__ if isinstance(value, staticmethod | classmethod) else value
+            if name in _SPECIAL and not inner.__doc__:
+                continue
             parameters = signature_of(inner)
             text, said = parsed(inner.__doc__ or next((vars(base)[name].__doc__ for base in overridden), None))
             inherited = [p for base in reversed(overridden) for p in parsed(vars(base)[name].__doc__)[1]]
-            known = described(text, [*inherited, *said], parameters)
-            yield Entry(name, call_of(f".{name}", parameters), text, known, examples(inner.__doc__))
+            found = described(text, [*inherited, *said], parameters)
+            yield Entry(name, call_of(f".{name}", parameters), text, found, examples(inner.__doc__))
+
+
+def _added(cls: type) -> dict[str, Any]:
+    """What private bases have that no public one has, or how they are called."""
+    bases = [base for base in cls.__mro__[1:] if base is not object]
+    public = {name for base in bases if not base.__name__.startswith("_") for name in vars(base)} - {*_SPECIAL}
+    private = [base for base in bases if base.__name__.startswith("_")]
+    found = {name: value for base in reversed(private) for name, value in vars(base).items()}
+    return {name: value for name, value in found.items() if name not in public and name not in vars(cls)}
 
 
 def operator_entry(name: str, cls: Any) -> Entry:
@@ -379,6 +475,7 @@ def operator_entry(name: str, cls: Any) -> Entry:
         if parameter.name in inputs:
             parameter.kind = "array"
     found.example = examples(made.__doc__) or example(name, cls)
+    found.differs = operator_differs(cls)
     return found
 
 
@@ -484,18 +581,21 @@ def namespace_entries(module: Any) -> Iterator[tuple[str, Any]]:
 
 @dataclass
 class Page:
-    """A page: its file, title and introduction, its entries, and names that another page describes, with that page."""
+    """A page: its file, title and introduction, and its entries."""
 
     file: str
     title: str
     intro: str
     entries: list[Entry] = field(default_factory=list[Entry])
-    elsewhere: list[tuple[str, Page]] = field(default_factory=list["tuple[str, Page]"])
+
+
+def page_of(path: str) -> str:
+    """The file of a namespace's page."""
+    return f"{path.removeprefix('hybridc.').replace('.', '_')}.md"
 
 
 def namespaces() -> dict[str, list[Page]]:
     """The pages of namespaces, by their sections; a function or class of several is an entry of the first."""
-    of_operators = set(operator_registry.functions())
     homes: dict[Any, tuple[Page, Entry]] = {}
     sections: dict[str, list[Page]] = {}
     for section, listed in SECTIONS.items():
@@ -504,27 +604,49 @@ def namespaces() -> dict[str, list[Page]]:
             short = path.replace("hybridc", "mx", 1)
             intro = parsed(module.__doc__)[0]
             intro = intro if short in intro.partition("\n")[0] else f"`{short}`: {intro}"
-            page = Page(f"{path.removeprefix('hybridc.').replace('.', '_')}.md", title, intro)
+            page = Page(page_of(path), title, intro)
             sections.setdefault(section, []).append(page)
-            named = [(n, v) for n, v in namespace_entries(module) if not (path == "hybridc.nd" and n in of_operators)]
+            named = list(namespace_entries(module))
+            if any(inspect.isclass(v) and issubclass(v, mx.gluon.Block) for _, v in named):
+                page.intro += f"\n\n{OF_BLOCKS}"
             own = {n for n, v in named if getattr(v, "__name__", n) == n}
             for name, value in sorted(named, key=lambda pair: pair[0] not in own):  # other names come last
-                found = homes.get(value) if callable(value) else None
-                if found is None:
-                    made = entry(f"{short}.{name}", value)
-                    if path in _OF_NUMPY:
-                        as_numpys(made, path.removeprefix("hybridc.np").lstrip("."))
-                    page.entries.append(made)
-                    if callable(value):
-                        homes[value] = page, made
+                home, known = homes.get(value, (page, None)) if callable(value) else (page, None)
+                if known is None:
+                    made = _described_entry(path, f"{short}.{name}", value)
+                    homes.setdefault(value, (page, made)) if callable(value) else None
+                elif home is not page:
+                    known.aliases.append(f"{short}.{name}")
+                    made = other_name(f"{short}.{name}", known, home, value)
+                else:
+                    known.aliases.append(f"{short}.{name}")
                     continue
-                home, known = found
-                known.aliases.append(f"{short}.{name}")
-                if home is not page:
-                    page.elsewhere.append((name, home))
+                page.entries.append(made)
             order = [name for name, _ in named]
-            page.entries.sort(key=lambda each: order.index(each.title))
+            page.entries.sort(key=lambda each: (each.elsewhere, order.index(each.title)))
     return sections
+
+
+def _described_entry(path: str, name: str, value: Any) -> Entry:
+    """The entry of a name, with what only some namespaces have."""
+    made = with_differences(entry(name, value), value)
+    if path in _OF_NUMPY:
+        as_numpys(made, path.removeprefix("hybridc.np").lstrip("."))
+    if path == "hybridc.nd":  # functions that call an operator of their name
+        of_name = operator_registry.functions().get(made.title)
+        made.differs += operator_differs(of_name) if of_name is not None else []
+        if value is mx.nd.NDArray:  # what arrays share with symbols, but for operators, which have pages of their own
+            known = {*METHODS.split(), *(each.title for each in made.members)}
+            made.members += [each for each in members(Fluent) if each.title not in known]
+    return made
+
+
+def other_name(path: str, known: Entry, home: Page, value: Any) -> Entry:
+    """The entry of a class or function that another page describes."""
+    what = "class" if inspect.isclass(value) else "function"
+    call = known.call.partition("(")[0]
+    text = f"The same {what} as [`{call}`]({home.file}#{known.title.lower()})."
+    return Entry(path.rpartition(".")[2], path, text, elsewhere=True)
 
 
 def as_numpys(made: Entry, namespace: str) -> None:
@@ -540,20 +662,34 @@ def as_numpys(made: Entry, namespace: str) -> None:
             parameter.text = words or link
 
 
+def named_operators() -> Iterator[tuple[str, Any]]:
+    """Each public operator with the first of its names.
+
+    Left out are those that ``mx.nd`` has a function of its own for, and those that only tracing makes, such as loops.
+    """
+    seen: set[Any] = set()
+    by_hand: set[str] = set(importlib.import_module("hybridc.nd").__all__)
+    for name, cls in sorted(operator_registry.functions().items()):
+        if cls in seen or name in by_hand or name.startswith("_") or "." in name or cls.NAME.startswith("hybrid._"):
+            continue
+        is_made = function(name).__name__ == "_refuse" or (
+            len(cls.ATTRIBUTES) > 1 and all(a.doc.startswith("internal") for a in cls.ATTRIBUTES.values())
+        )
+        if cls.__module__.startswith("hybridc.") and not is_made:  # no user's
+            seen.add(cls)
+            yield name, cls
+
+
 def operators() -> list[Page]:
     """The pages of operators."""
     named: dict[Any, list[str]] = {}
     for name, cls in sorted(operator_registry.functions().items()):
-        hidden = name.startswith("_") or cls.NAME.startswith("hybrid._")
-        if not hidden and cls.__module__.startswith("hybridc."):  # else a user's
-            named.setdefault(cls, []).append(name)
+        if not name.startswith("_"):
+            named.setdefault(cls, []).append(f"mx.nd.{name}")
     groups: dict[str, list[Entry]] = {group: [] for group in GROUPS}
-    for cls, names in named.items():
-        title = next((name for name in names if "." not in name), None)
-        if title is None:
-            continue
-        made = operator_entry(title, cls)
-        made.aliases = [f"mx.nd.{name}" for name in names if name != title]
+    for name, cls in named_operators():
+        made = operator_entry(name, cls)
+        made.aliases = [each for each in named[cls] if each != f"mx.nd.{name}"]
         group = cls.__module__.split(".")[2]
         groups[group if group in GROUPS else "control"].append(made)
     intro = "Operators of `mx.nd`, which are those of `mx.sym`, of `mx.npx` and of `F` in a forward: "
@@ -642,12 +778,20 @@ def page_text(page: Page) -> str:
     lines: list[str] = []
     for each in page.entries:
         lines += [f"## {each.title}", "", *_body(each, 3)]
-    if page.elsewhere:
-        lines += ["## Names of other pages", "", "| name | is described at |", "|---|---|"]
-        lines += [f"| `{name}` | [{home.title}]({home.file}) |" for name, home in page.elsewhere]
-        lines.append("")
-    start = [f"Examples that begin with `>>>` come after:\n\n```py\n{IMPORTS}```", ""]
-    return "\n".join([f"# {page.title}", "", page.intro, "", *(start if "```pycon" in "".join(lines) else ()), *lines])
+    start = [f"Examples that begin with `>>>` need these imports:\n\n```py\n{IMPORTS}```", ""]
+    return "\n".join([
+        *(f"# {page.title}", "", page.intro, "", *contents(page.entries)),
+        *(start if "```pycon" in "".join(lines) else ()),
+        *lines,
+    ])  # fmt: skip
+
+
+def contents(entries: list[Entry]) -> list[str]:
+    """A table of what a page describes, with the first line of each."""
+    if len(entries) < 4:
+        return []
+    rows = [(each.title, each.text.partition("\n")[0].replace("|", "\\|")) for each in entries]
+    return ["| name | meaning |", "|---|---|", *(f"| [`{n}`](#{n.lower()}) | {text} |" for n, text in rows), ""]
 
 
 def _body(each: Entry, level: int) -> list[str]:
@@ -664,8 +808,11 @@ def _body(each: Entry, level: int) -> list[str]:
         lines.append("")
     if each.example:
         lines += [each.example, ""]
+    for note in each.differs:
+        lines += [f"Differs from MXNet 1.9 (*there*): {note}", ""]
     for member in each.members:
-        lines += [f"{'#' * level} {member.title}", "", *_body(member, level + 1)]
+        title = f"`{member.title}`" if member.title in _SPECIAL else member.title  # whose underscores would be stars
+        lines += [f"{'#' * level} {title}", "", *_body(member, level + 1)]
     return lines
 
 

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 import hybridc as mx
+from hybridc.array.fluent import Fluent
+from hybridc.array.functions import function
 
 SITE = str(Path(__file__).resolve().parents[2] / "docs" / "site")
 sys.path.insert(0, SITE)
@@ -48,46 +50,7 @@ PAGES: dict[str, type] = {
     "hybridc.metric": mx.metric.EvalMetric,
 }
 # Those that have none yet. Sets only shrink: whoever adds a class gives it an example.
-WITHOUT_EXAMPLE: dict[str, set[str]] = {
-    "hybridc.gluon.nn": {
-        "SymbolBlock",
-    },
-    "hybridc.optimizer": {
-        "AdaDelta",
-        "AdaGrad",
-        "Adam",
-        "AdamW",
-        "Adamax",
-        "DCASGD",
-        "FTML",
-        "Ftrl",
-        "LAMB",
-        "LARS",
-        "LBSGD",
-        "NAG",
-        "Nadam",
-        "RMSProp",
-        "SGD",
-        "SGLD",
-        "Signum",
-    },
-    "hybridc.metric": {
-        "Accuracy",
-        "CompositeEvalMetric",
-        "CrossEntropy",
-        "CustomMetric",
-        "F1",
-        "MAE",
-        "MCC",
-        "MSE",
-        "NegativeLogLikelihood",
-        "PCC",
-        "PearsonCorrelation",
-        "Perplexity",
-        "RMSE",
-        "TopKAccuracy",
-    },
-}
+WITHOUT_EXAMPLE: dict[str, set[str]] = {}
 
 
 def _named() -> Iterator[tuple[str, Any]]:
@@ -103,7 +66,8 @@ def _named() -> Iterator[tuple[str, Any]]:
 def _sessions() -> Iterator[Any]:
     """Each docstring with an example, of a class, of its methods, of a function."""
     finder = doctest.DocTestFinder()
-    for name, value in _named():
+    operators = ((f"mx.nd.{name}", function(name)) for name, _ in reference.named_operators())
+    for name, value in (*_named(), ("mx.nd.NDArray", Fluent), *operators):
         for found in finder.find(value, name, module=False, globs={}):
             if found.examples:
                 yield pytest.param(found, id=found.name)

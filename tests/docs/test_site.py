@@ -94,10 +94,24 @@ def test_members_are_those_that_a_reader_looks_for(pages):
     stack = layers.partition("\n## Sequential\n")[2].partition("\n## ")[0]
     assert "\n### add\n" in stack, "of a private base"
     lstm = cells.partition("\n## LSTM\n")[2].partition("\n## ")[0]
-    assert "\n### __call__\n" in lstm
+    assert "\n### `__call__`\n" in lstm
     assert "| `sequence_length` |" in lstm
     residual = cells.partition("\n## ResidualCell\n")[2].partition("\n## ")[0]
-    assert "| `length` |  | The number of steps" in residual, "as the method says that it overrides"
+    assert "| `length` | `int` | The number of steps" in residual, "as the method says that it overrides"
+
+
+def test_a_class_is_described_once(pages):
+    assert "The same class as [`mx.gluon.Block`](gluon.md#block)." in pages["gluon_nn.md"]
+    assert "\n### collect_params\n" in pages["gluon.md"]
+    assert "\n### collect_params\n" not in pages["gluon_nn.md"]
+
+
+def test_names_lead_to_what_they_name(reference, pages):
+    layers = pages["gluon_nn.md"]
+    assert "| [`Dense`](#dense) | `activation(x" in layers
+    assert reference.markdown(":class:`Dense`") == "[`Dense`](gluon_nn.md#dense)"
+    assert reference.markdown(":meth:`HybridBlock.hybridize`") == "[`HybridBlock.hybridize`](gluon.md#hybridblock)"
+    assert reference.markdown(":class:`Loss`") == "`Loss`", "there is one of gluon, and a metric"
 
 
 def test_stars_of_formulas_are_no_emphasis(reference):
@@ -276,5 +290,5 @@ def test_a_name_of_several_modules_is_described_once(reference):
     pages = {page.file: page for listed in reference.namespaces().values() for page in listed}
     (cond,) = [e for e in pages["nd_contrib.md"].entries if e.title == "cond"]
     assert cond.call.startswith("mx.nd.contrib.cond(")
-    layers = {name for name, _ in pages["gluon_contrib_nn.md"].elsewhere}
+    layers = {each.title for each in pages["gluon_contrib_nn.md"].entries if each.elsewhere}
     assert "HybridConcurrent" in layers
