@@ -109,7 +109,21 @@ class Fluent(OperatorMethods):
         return _call("reshape", self, shape, **kwargs)
 
     def transpose(self, *axes: Any, **kwargs: Any) -> Any:
-        """``F.transpose``; the axes as one tuple or as several numbers."""
+        """``F.transpose``: the axes in another order.
+
+        Parameters
+        ----------
+        *axes:
+            The axes, as numbers or as one tuple; none for the reverse order.
+        **kwargs:
+            ``axes``, a tuple instead.
+
+        Examples
+        --------
+        >>> x = mx.nd.zeros((2, 3, 4))
+        >>> x.transpose(2, 0, 1).shape, x.transpose().shape
+        ((4, 2, 3), (4, 3, 2))
+        """
         if not axes:
             axes = (kwargs.pop("axes", ()),)
         if len(axes) == 1 and not isinstance(axes[0], int):
@@ -117,19 +131,75 @@ class Fluent(OperatorMethods):
         return _call("transpose", self, axes, **kwargs)
 
     def broadcast_like(self, other: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """``F.broadcast_like``: this array with the shape of ``other``, which functions call ``rhs``."""
+        """``F.broadcast_like``: this array, repeated to the shape of another.
+
+        Parameters
+        ----------
+        other:
+            The other array, which functions call ``rhs``.
+        *args, **kwargs:
+            Those of the function.
+
+        Examples
+        --------
+        >>> mx.nd.array([[1, 2]]).broadcast_like(mx.nd.zeros((2, 2))).tolist()
+        [[1.0, 2.0], [1.0, 2.0]]
+        """
         return _call("broadcast_like", self, kwargs.pop("rhs", other), *args, **kwargs)
 
     def expand_dims(self, axis: int, inplace: bool = False, **kwargs: Any) -> Any:
-        """``F.expand_dims``; ``inplace`` makes the result a view of this array."""
+        """``F.expand_dims``: a new axis of size 1.
+
+        Parameters
+        ----------
+        axis:
+            Where it is in the result; negative ones count from the end.
+        inplace:
+            Make the result a view of this array, which shares its memory.
+        **kwargs:
+            Those of the function.
+
+        Examples
+        --------
+        >>> mx.nd.zeros((2, 3)).expand_dims(1).shape
+        (2, 1, 3)
+        """
         return self._view_if(inplace, _call("expand_dims", self, axis, **kwargs))
 
     def flatten(self, inplace: bool = False, **kwargs: Any) -> Any:
-        """``F.flatten``; ``inplace`` makes the result a view of this array."""
+        """``F.flatten``: all axes but the first become one.
+
+        Parameters
+        ----------
+        inplace:
+            Make the result a view of this array, which shares its memory.
+        **kwargs:
+            Those of the function.
+
+        Examples
+        --------
+        >>> mx.nd.zeros((2, 3, 4)).flatten().shape
+        (2, 12)
+        """
         return self._view_if(inplace, _call("flatten", self, **kwargs))
 
     def squeeze(self, axis: Any = None, inplace: bool = False, **kwargs: Any) -> Any:
-        """``F.squeeze``; ``inplace`` makes the result a view of this array."""
+        """``F.squeeze``: without axes of size 1.
+
+        Parameters
+        ----------
+        axis:
+            The axis, or a tuple of them, which must have size 1; None for all such.
+        inplace:
+            Make the result a view of this array, which shares its memory.
+        **kwargs:
+            Those of the function.
+
+        Examples
+        --------
+        >>> mx.nd.zeros((1, 2, 1)).squeeze().shape, mx.nd.zeros((1, 2, 1)).squeeze(axis=0).shape
+        ((2,), (2, 1))
+        """
         return self._view_if(inplace, _call("squeeze", self, axis, **kwargs))
 
     def _view_if(self, inplace: bool, result: Any) -> Any:
@@ -137,9 +207,19 @@ class Fluent(OperatorMethods):
         return self.reshape(result.shape) if inplace and 0 not in result.shape else result
 
     def astype(self: Any, dtype: Any, copy: bool = True) -> Any:
-        """The same values in another dtype, or in an array's; a copy, unless ``copy=False`` and the dtype is the same.
+        """The same values in another dtype.
 
-        None is float32.
+        Parameters
+        ----------
+        dtype:
+            The element type, as NumPy's or by its name, or an array that has it; None for float32.
+        copy:
+            If False, the array itself where it has the dtype.
+
+        Examples
+        --------
+        >>> mx.nd.array([1.7, -2.5]).astype("int32").tolist()
+        [1, -2]
         """
         if dtype is None:
             dtype = np.float32
@@ -150,7 +230,16 @@ class Fluent(OperatorMethods):
         return _call("cast", self, dtype)
 
     def copy(self) -> Any:
-        """A copy."""
+        """A copy: what is written to one is not seen in the other.
+
+        Examples
+        --------
+        >>> x = mx.nd.ones(2)
+        >>> y = x.copy()
+        >>> y[:] = 5
+        >>> x.tolist()
+        [1.0, 1.0]
+        """
         return _call("identity", self)
 
     def as_nd_ndarray(self) -> Self:
