@@ -73,6 +73,12 @@ def _sessions() -> Iterator[Any]:
                 yield pytest.param(found, id=found.name)
 
 
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path, monkeypatch):
+    """Examples write files."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.mark.parametrize("session", list(_sessions()))
 def test_examples_print_what_they_show(session):
     globs: dict[str, Any] = {}
