@@ -195,6 +195,8 @@ _SPECIAL = ("__call__",)
 _FORWARDS, _BASES = ("forward", "hybrid_forward"), ("Block", "HybridBlock")
 _ROLE = re.compile(r":\w+:`(~?)([\w.]+)`")
 _STAR = re.compile(r"(?<=[\w)\]])\*(?=[\w(\[])")
+# Names in annotations that a reader knows, beside those of the reference.
+_TYPES = {"None", "NDArray", "Context", "Callable", "Iterable", "Mapping", "Sequence", "Path", "PathLike"}
 _SECTION = re.compile(r"^(\w[\w ]*)\n(-{3,})$", re.MULTILINE)
 # What the examples of docstrings find without an import; tests/docs/test_docstring_examples.py gives it to them.
 IMPORTS = """import numpy as np
@@ -295,7 +297,7 @@ def examples(doc: str | None) -> str:
     for part in doctest.DocTestParser().parse(body.strip("\n") + "\n"):
         if isinstance(part, doctest.Example):
             first, *more = part.source.splitlines()
-            session += "".join(f"{line}\n" for line in (f">>> {first}", *(f"... {line}" for line in more)))
+            session += "".join(f"{line.rstrip()}\n" for line in (f">>> {first}", *(f"... {line}" for line in more)))
             session += part.want.replace("<BLANKLINE>", "")
         elif part.strip():
             parts += [f"```pycon\n{session}```"] * bool(session) + [markdown(part)]
@@ -322,9 +324,10 @@ def described(text: str, parameters: list[Parameter], given: list[inspect.Parame
 
 
 def _annotated(parameter: inspect.Parameter) -> str:
-    """The type that a parameter is annotated with, if it says something and is short."""
+    """The type that a parameter is annotated with, if it is short and readers know its names."""
     text = parameter.annotation if isinstance(parameter.annotation, str) else ""
-    return "" if re.search(r"\bAny\b|Unpack", text) or len(text) > 32 or not text else f"`{text}`"
+    is_known = {*re.findall(r"\b[A-Z]\w*", text)} <= _TYPES | _classes().keys()
+    return f"`{text}`" if text and len(text) < 32 and is_known else ""
 
 
 def shown(value: Any) -> str:
@@ -622,7 +625,7 @@ def namespaces() -> dict[str, list[Page]]:
                     known.aliases.append(f"{short}.{name}")
                     continue
                 page.entries.append(made)
-            order = [name for name, _ in named]
+            order = sorted((name for name, _ in named), key=str.lower) if path in MORE else [name for name, _ in named]
             page.entries.sort(key=lambda each: (each.elsewhere, order.index(each.title)))
     return sections
 
