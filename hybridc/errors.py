@@ -34,7 +34,7 @@ class AbsentError(UnsupportedError, AttributeError):
 
 
 class AbsentImportError(UnsupportedError, ModuleNotFoundError):
-    """A name of MXNet was imported that hybridc does not have, as ``from hybridc.numpy import ones``."""
+    """A name of MXNet was imported that hybridc does not have; the text says where it is, or what to use instead."""
 
 
 class InternalError(MXNetError):
@@ -58,7 +58,7 @@ class ShapeError(MXNetError, ValueError):
 
 
 class OpenShapeError(ShapeError):
-    """An array is made with a size 0, which in a graph means that the size follows from its use."""
+    """A shape of a symbol was read that follows from its use alone, as one with a size 0; give it where it is made."""
 
 
 class DTypeError(MXNetError):
@@ -66,15 +66,24 @@ class DTypeError(MXNetError):
 
 
 class ArgumentTypeError(MXNetError, TypeError, AssertionError):
-    """Something got an argument of another type than it takes, as ``x + "a"``, or one of a name that it has not."""
+    """Something got an argument of another type than it takes, as ``x + "a"``, or one of a name that it has not.
+
+    The text names the argument, what it got and what it takes.
+    """
 
 
 class AnomalyError(MXNetError, ArithmeticError):
-    """Inside ``mx.debug.detect_anomaly()``: an operator made a NaN or an infinity, as ``mx.nd.log`` of -1 does."""
+    """Inside ``mx.debug.detect_anomaly()``: an operator made a NaN or an infinity, as ``mx.nd.log`` of -1 does.
+
+    The text names the operator, the block and the line, and says what the inputs were: mend it where these went wrong.
+    """
 
 
 class IndexRangeError(MXNetError, IndexError):
-    """An index names no element, as in ``nd.take(x, nd.array([9]), mode="raise")`` for a shorter x."""
+    """An index names no element, as in ``nd.take(x, nd.array([9]), mode="raise")`` for a shorter x.
+
+    Give one that the text says there is; the modes ``"clip"`` and ``"wrap"`` of ``nd.take`` accept all.
+    """
 
 
 class AttributeValueError(MXNetError, ValueError):
@@ -86,7 +95,10 @@ class DTypeNameError(AttributeValueError, TypeError):
 
 
 class BroadcastError(ShapeError):
-    """An array cannot be broadcast to a shape, as in ``mx.nd.ones((2, 3)).broadcast_to((4, 5))``."""
+    """An array cannot be broadcast to a shape, as in ``mx.nd.ones((2, 3)).broadcast_to((4, 5))``.
+
+    Each size must be that of the shape, or 1; ``reshape`` or ``expand_dims`` before puts axes where they should be.
+    """
 
 
 class CheckError(MXNetError, AssertionError, ValueError):
@@ -97,11 +109,14 @@ class CheckError(MXNetError, AssertionError, ValueError):
 
 
 class CheckedShapeError(ShapeError, CheckError):
-    """Shapes that a Gluon object checks do not fit, as where a cell is unrolled for more steps than its inputs have."""
+    """Shapes that a Gluon object checks do not fit, as where a cell is unrolled for more steps than its inputs have.
+
+    The text says which shape was got, and which is expected.
+    """
 
 
 class NotOverriddenError(MXNetError, NotImplementedError):
-    """A class of yours lacks a method that it must have, as a ``Block`` without ``forward()``."""
+    """A class of yours lacks a method that it must have, as a ``Block`` without ``forward()``; define it there."""
 
 
 class NestedArraysError(MXNetError, ValueError, TypeError):
@@ -236,15 +251,21 @@ class MissingPackageError(MXNetError, ImportError):
 
 
 class MissingFolderError(FileWriteError, FileNotFoundError):
-    """A file is to be written into a folder that does not exist, as by ``trainer.save_states("/nosuch/a")``."""
+    """A file is to be written into a folder that does not exist, as by ``trainer.save_states("/nosuch/a")``.
+
+    Make the folder before, as by ``os.makedirs(folder, exist_ok=True)``.
+    """
 
 
 class WriteRefusedError(FileWriteError, PermissionError):
-    """A file is to be written where this user may not, as into another user's folder."""
+    """A file is to be written where this user may not, as into another user's folder; choose another, or its rights."""
 
 
 class UnreadableFolderError(MXNetError, FileNotFoundError):
-    """A folder cannot be read, as by ``ImageFolderDataset("/nosuch")``; it is an OSError too."""
+    """A folder cannot be read, as by ``ImageFolderDataset("/nosuch")``; it is an OSError too.
+
+    The text names the folder and the system's reason: it is not there, or this user may not read it.
+    """
 
 
 class ProfilerObjectError(ArgumentTypeError, AttributeError):
@@ -326,4 +347,7 @@ class OnnxExportError(UnsupportedError):
 
 
 class VerifyError(MXNetError):
-    """A compiler stage left something that the next level does not allow: a bug of a pass, never of the user."""
+    """A compiler stage left something that the next level does not allow: a bug of a pass, never of the user.
+
+    Report it with the text, and what ``HYBRIDC_DUMP`` writes; unhybridized the network runs without the compiler.
+    """

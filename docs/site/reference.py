@@ -412,7 +412,9 @@ def entry(path: str, value: Any, inside: bool = True) -> Entry:
         text, said = parsed(value.__doc__)
         made = vars(value).get("__init__")
         more, of_init = parsed(made.__doc__ if made is not None else None)
-        text = "\n\n".join(filter(None, (text, more)))
+        bases = ", ".join(f"`{base.__name__}`" for base in value.__bases__ if not base.__name__.startswith("_"))
+        kind = f"Caught as {bases}, too." if issubclass(value, Exception) and bases else ""
+        text = "\n\n".join(filter(None, (text, more, kind)))
         inherited = [p for base in reversed(value.__mro__[1:]) for p in parsed(vars(base).get("__doc__"))[1]]
         found = Entry(path.rpartition(".")[2], call_of(path, parameters), text)
         if issubclass(value, mx.gluon.Block) and value is not mx.gluon.Block:  # the page says what these are
@@ -599,35 +601,36 @@ def page_of(path: str) -> str:
 
 def namespaces() -> dict[str, list[Page]]:
     """The pages of namespaces, by their sections; a function or class of several is an entry of the first."""
+    pages: dict[str, Page] = {}
+    for title, path in NAMESPACES:
+        intro, short = parsed(importlib.import_module(path).__doc__)[0], path.replace("hybridc", "mx", 1)
+        intro = intro if short in intro.partition("\n")[0] else f"`{short}`: {intro}"
+        pages[path] = Page(page_of(path), title, intro)
     homes: dict[Any, tuple[Page, Entry]] = {}
-    sections: dict[str, list[Page]] = {}
-    for section, listed in SECTIONS.items():
-        for title, path in listed:
-            module = importlib.import_module(path)
-            short = path.replace("hybridc", "mx", 1)
-            intro = parsed(module.__doc__)[0]
-            intro = intro if short in intro.partition("\n")[0] else f"`{short}`: {intro}"
-            page = Page(page_of(path), title, intro)
-            sections.setdefault(section, []).append(page)
-            named = list(namespace_entries(module))
-            if any(inspect.isclass(v) and issubclass(v, mx.gluon.Block) for _, v in named):
-                page.intro += f"\n\n{OF_BLOCKS}"
-            own = {n for n, v in named if getattr(v, "__name__", n) == n}
-            for name, value in sorted(named, key=lambda pair: pair[0] not in own):  # other names come last
-                home, known = homes.get(value, (page, None)) if callable(value) else (page, None)
-                if known is None:
-                    made = _described_entry(path, f"{short}.{name}", value)
-                    homes.setdefault(value, (page, made)) if callable(value) else None
-                elif home is not page:
-                    known.aliases.append(f"{short}.{name}")
-                    made = other_name(f"{short}.{name}", known, home, value)
-                else:
-                    known.aliases.append(f"{short}.{name}")
-                    continue
-                page.entries.append(made)
-            order = sorted((name for name, _ in named), key=str.lower) if path in MORE else [name for name, _ in named]
-            page.entries.sort(key=lambda each: (each.elsewhere, order.index(each.title)))
-    return sections
+    for path in sorted(pages, key=lambda path: path != "hybridc.errors"):  # where errors are, whoever has them, too
+        _fill(pages[path], path, homes)
+    return {section: [pages[path] for _, path in listed] for section, listed in SECTIONS.items()}
+
+
+def _fill(page: Page, path: str, homes: dict[Any, tuple[Page, Entry]]) -> None:
+    """Put the entries of a namespace on its page; ``homes`` has what was described before, and gets what is now."""
+    short = path.replace("hybridc", "mx", 1)
+    named = list(namespace_entries(importlib.import_module(path)))
+    if any(inspect.isclass(v) and issubclass(v, mx.gluon.Block) for _, v in named):
+        page.intro += f"\n\n{OF_BLOCKS}"
+    own = {n for n, v in named if getattr(v, "__name__", n) == n}
+    for name, value in sorted(named, key=lambda pair: pair[0] not in own):  # other names come last
+        home, known = homes.get(value, (page, None)) if callable(value) else (page, None)
+        if known is not None:
+            known.aliases.append(f"{short}.{name}")
+        if known is None:
+            page.entries.append(_described_entry(path, f"{short}.{name}", value))
+            if callable(value):
+                homes[value] = page, page.entries[-1]
+        elif home is not page:
+            page.entries.append(other_name(f"{short}.{name}", known, home, value))
+    order = sorted((name for name, _ in named), key=str.lower) if path in MORE else [name for name, _ in named]
+    page.entries.sort(key=lambda each: (each.elsewhere, order.index(each.title)))
 
 
 def _described_entry(path: str, name: str, value: Any) -> Entry:

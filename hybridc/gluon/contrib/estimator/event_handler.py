@@ -212,7 +212,7 @@ class ValidationHandler(TrainBegin, BatchEnd, EpochEnd):
     val_data:
         The loader of validation data.
     eval_fn:
-        A function that is called with ``val_data``, ``batch_axis`` and ``event_handlers``, as
+        A function that is called with the keywords ``val_data``, batch_axis and ``event_handlers``, as
         ``Estimator.evaluate``.
     epoch_period:
         After every how many epochs; None for none.
