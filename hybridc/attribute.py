@@ -11,7 +11,15 @@ from hybridc.ground.class_property import HasClassProperties, classproperty
 
 
 class AttrScope(metaclass=HasClassProperties):
-    """``with mx.AttrScope(ctx_group="dev1"):`` gives attributes, strings, to what is made inside."""
+    """``with mx.AttrScope(ctx_group="dev1"):`` gives attributes, strings, to what is made inside.
+
+    Examples
+    --------
+    >>> with mx.AttrScope(__group__="first"):
+    ...     x = mx.sym.var("x")
+    >>> x.attr("__group__")
+    'first'
+    """
 
     #: The scope of each thread, as its ``value``.
     _current: ClassVar[_AttributeScopes]
@@ -25,7 +33,13 @@ class AttrScope(metaclass=HasClassProperties):
         self._outer: list[AttrScope] = []
 
     def get(self, attr: Mapping[str, str] | None = None) -> dict[str, str]:
-        """The attributes of this scope, overridden by those of the dict ``attr``."""
+        """The attributes of this scope, overridden by those given.
+
+        Parameters
+        ----------
+        attr:
+            A dict of attributes; None for none.
+        """
         return {**self._attr, **(attr or {})}
 
     def __enter__(self) -> AttrScope:

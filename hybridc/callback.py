@@ -18,18 +18,16 @@ __all__ = [
 
 
 class BatchEndParam(NamedTuple):
-    """What a callback of batches gets.
+    """The argument of a batch callback.
 
     Parameters
     ----------
-    epoch:
-        The number of the epoch, from 0.
-    nbatch:
-        The number of the batch.
+    epoch, nbatch:
+        The numbers of the epoch and of the batch, from 0.
     eval_metric:
-        The metric so far, or None.
+        The metric so far.
     locals:
-        The local variables of the loop, or None.
+        The local variables of the loop.
     """
 
     epoch: int

@@ -11,6 +11,8 @@ from hybridc.errors import ArgumentTypeError, UnknownNameError
 from hybridc.ground.class_property import HasClassProperties, classproperty
 from hybridc.ground.hooks import HOOKS
 
+__all__ = ["Context", "cpu", "cpu_pinned", "current_context", "gpu", "gpu_memory_info", "num_gpus"]
+
 
 class Context(metaclass=HasClassProperties):
     """A device, as ``cpu(0)``; also a context manager that makes it the default for new arrays.
@@ -18,10 +20,16 @@ class Context(metaclass=HasClassProperties):
     Parameters
     ----------
     device_type:
-        ``"cpu"``, ``"gpu"``, ``"cpu_pinned"`` or ``"cpu_shared"``, else an UnknownNameError; or another Context, of
-        which this is a copy.
+        ``"cpu"``, ``"gpu"``, ``"cpu_pinned"`` or ``"cpu_shared"``, or a Context; others are an UnknownNameError.
     device_id:
-        The number of the device, from 0; which one, of several GPUs.
+        Its number.
+
+    Examples
+    --------
+    >>> with mx.cpu(1):
+    ...     x = mx.nd.zeros(2)
+    >>> x.context, mx.current_context()
+    (cpu(1), cpu(0))
     """
 
     devtype2str: ClassVar[dict[int, str]] = {1: "cpu", 2: "gpu", 3: "cpu_pinned", 5: "cpu_shared"}
@@ -115,7 +123,7 @@ def cpu(device_id: int = 0) -> Context:
     Parameters
     ----------
     device_id:
-        The number of the device, from 0; all numbers name the same memory.
+        A number of the user's: all are the host's memory.
     """
     return Context("cpu", device_id)
 
@@ -126,7 +134,7 @@ def cpu_pinned(device_id: int = 0) -> Context:
     Parameters
     ----------
     device_id:
-        The number of the device, from 0; all numbers name the same memory.
+        A number of the user's.
     """
     return Context("cpu_pinned", device_id)
 
@@ -137,7 +145,7 @@ def gpu(device_id: int = 0) -> Context:
     Parameters
     ----------
     device_id:
-        The number of the device, from 0, as the driver counts them.
+        Its number, from 0 on.
     """
     return Context("gpu", device_id)
 
@@ -153,7 +161,7 @@ def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
     Parameters
     ----------
     device_id:
-        The number of the device, from 0, as the driver counts them.
+        The number of the GPU; an MXNetError is raised if there is none.
     """
     return HOOKS.devices().device(device_id).memory()
 

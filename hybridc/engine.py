@@ -13,6 +13,11 @@ def set_bulk_size(size: int) -> int:
     """Set how many operators, ``size``, MXNet's engine may run in one go; returns what was set before.
 
     Nothing depends on it here: eager operators run at once, and hybridized blocks are compiled as a whole.
+
+    Parameters
+    ----------
+    size:
+        The number.
     """
     previous, _size[0] = _size[0], int(size)
     return previous
@@ -36,5 +41,11 @@ class _BulkScope:
 
 
 def bulk(size: int) -> _BulkScope:
-    """``with mx.engine.bulk(10):`` sets the size of :func:`set_bulk_size` for a block."""
+    """``with mx.engine.bulk(10):`` sets the size of :func:`set_bulk_size` for a block.
+
+    Parameters
+    ----------
+    size:
+        The number.
+    """
     return _BulkScope(size)

@@ -46,10 +46,8 @@ class FeedForward:
         A device, or several that share every batch.
     num_epoch, epoch_size:
         How many epochs :meth:`fit` trains for, and how many batches an epoch has: all of the data by default.
-    optimizer:
-        An Optimizer, or the name of one.
-    initializer:
-        What gives parameters their first values, where ``arg_params`` and ``aux_params`` have none.
+    optimizer, initializer:
+        An optimizer, or its name, and what sets parameters that have no values.
     numpy_batch_size:
         How many samples a batch has where the data is an array.
     arg_params, aux_params, allow_extra_params, begin_epoch:
@@ -179,18 +177,18 @@ class FeedForward:
         return known
 
     def predict(self, X: Any, num_batch: int | None = None, return_data: bool = False, reset: bool = True) -> Any:
-        """The outputs for all batches as NumPy arrays, one, or a list if there are more; without what fills batches up.
+        """The outputs as NumPy arrays: one, or a list if there are more.
 
         Parameters
         ----------
         X:
-            An iterator, or an array of samples.
+            An iterator of batches, or an array.
         num_batch:
-            How many batches; None for all.
+            How many batches are used; None for all.
         return_data:
-            Whether the result is a tuple: also the data and the labels.
+            Give also the data and the labels: three results.
         reset:
-            Whether the iterator starts over before.
+            Reset the iterator before.
         """
         data_iter = self._init_iter(X, None, is_train=False)
         module = self._init_predictor(data_iter.provide_data)
@@ -220,15 +218,15 @@ class FeedForward:
         Parameters
         ----------
         X:
-            An iterator, whose batches have labels.
+            An iterator of batches with labels.
         eval_metric:
-            A metric, or the name of one.
+            A metric, or its name.
         num_batch:
-            How many batches; None for all.
+            How many batches are used; None for all.
         batch_end_callback:
-            Functions, or one, that get a :class:`BatchEndParam` after each batch.
+            Functions of a ``BatchEndParam``, called after each batch.
         reset:
-            Whether the iterator starts over before.
+            Reset the iterator before.
         """
         if not isinstance(eval_metric, metric.EvalMetric):
             eval_metric = metric.create(eval_metric)
@@ -266,31 +264,19 @@ class FeedForward:
 
         Parameters
         ----------
-        X:
-            An iterator, or an array of samples.
-        y:
-            The labels of an array, as many; None for an iterator.
+        X, y:
+            An iterator of batches with labels; or the data and the labels, arrays of one first size, whose order is
+            random in every epoch.
         eval_data:
-            What is evaluated after each epoch: an iterator, a pair of arrays, or None.
-        eval_metric:
-            A metric, or the name of one.
-        epoch_end_callback:
-            Functions, or one, that are called after each epoch with its number, the symbol, and both dicts of
-            parameters.
-        batch_end_callback:
-            Functions, or one, that get a :class:`BatchEndParam` after each batch.
-        kvstore:
-            A store, or the name of one, as of ``Module.init_optimizer``.
+            What to score after each epoch: an iterator, or a pair of data and labels; None for nothing.
+        eval_metric, epoch_end_callback, batch_end_callback, kvstore, monitor:
+            As for ``Module.fit``.
         logger:
-            Where messages go; None is the root logger.
+            Where epochs are told of; None for the root logger.
         work_load_list:
-            A number for each device: batches are divided in proportion. None divides them equally.
-        monitor:
-            A :class:`Monitor` that looks at each batch, or None.
-        eval_end_callback:
-            The same after each evaluation; by default they log the metric.
-        eval_batch_end_callback:
-            The same after each batch of an evaluation.
+            How large a part of a batch each device computes; None for equal ones.
+        eval_end_callback, eval_batch_end_callback:
+            As for ``Module.fit``; by default the score is logged.
         """
         if self.num_epoch is None:
             raise CheckError("FeedForward.fit: num_epoch is missing; give it to the constructor")
@@ -356,16 +342,14 @@ class FeedForward:
     # --- files ---------------------------------------------------------------------------------------------
 
     def save(self, prefix: str, epoch: int | None = None, remove_amp_cast: bool = True) -> None:
-        """Save a checkpoint, ``prefix-symbol.json`` and ``prefix-0003.params``.
+        """Save a checkpoint.
 
         Parameters
         ----------
-        prefix:
-            With what the names of the files begin.
+        prefix, remove_amp_cast:
+            As for :func:`save_checkpoint`.
         epoch:
-            The number in the name of the file of arrays; None is ``num_epoch``.
-        remove_amp_cast:
-            Whether the casts that mixed precision inserted are left out.
+            The number in the file's name; None for ``num_epoch``.
         """
         epoch = self.num_epoch if epoch is None else epoch
         if epoch is None or self.arg_params is None:
@@ -374,16 +358,14 @@ class FeedForward:
 
     @staticmethod
     def load(prefix: str, epoch: int, ctx: Any = None, **kwargs: Any) -> FeedForward:
-        """The model of a checkpoint, which goes on with epoch ``epoch``; keywords are those of the constructor.
+        """The model of a checkpoint, which goes on with epoch ``epoch``.
 
         Parameters
         ----------
-        prefix:
-            With what the names of the files begin.
-        epoch:
-            The number in the name of the file of arrays.
-        ctx:
-            A device, or several; None is the CPU.
+        prefix, epoch:
+            What it was saved with.
+        ctx, **kwargs:
+            Those of the constructor.
         """
         symbol, arguments, states = load_checkpoint(prefix, epoch)
         return FeedForward(symbol, ctx=ctx, arg_params=arguments, aux_params=states, begin_epoch=epoch, **kwargs)
@@ -409,16 +391,16 @@ class FeedForward:
         eval_batch_end_callback: Any = None,
         **kwargs: Any,
     ) -> FeedForward:
-        """A model that is trained: the constructor and :meth:`fit` in one, with their arguments.
+        """A model that is trained: the constructor and :meth:`fit` in one.
 
         Parameters
         ----------
-        symbol, ctx, num_epoch, epoch_size, optimizer, initializer:
-            As for the constructor.
+        symbol, ctx, num_epoch, epoch_size, optimizer, initializer, **kwargs:
+            Those of the constructor.
         X, y, eval_data, eval_metric, epoch_end_callback, batch_end_callback, kvstore, logger, work_load_list:
-            As for :meth:`fit`.
+            Those of :meth:`fit`.
         eval_end_callback, eval_batch_end_callback:
-            As for :meth:`fit`.
+            Those of :meth:`fit`.
         """
         model = FeedForward(
             symbol, ctx=ctx, num_epoch=num_epoch, epoch_size=epoch_size, optimizer=optimizer,

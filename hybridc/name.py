@@ -10,7 +10,14 @@ from hybridc.ground.class_property import HasClassProperties, classproperty
 
 
 class NameManager(metaclass=HasClassProperties):
-    """Gives every hint a number of its own; use as a context manager to start counting anew."""
+    """Gives every hint a number of its own; use as a context manager to start counting anew.
+
+    Examples
+    --------
+    >>> with mx.name.NameManager():
+    ...     print(mx.sym.exp(mx.sym.var("x")), mx.sym.exp(mx.sym.var("y")))
+    <Symbol exp0> <Symbol exp1>
+    """
 
     #: The manager of each thread, as its ``value``.
     _current: ClassVar[_NameScopes]
@@ -20,7 +27,15 @@ class NameManager(metaclass=HasClassProperties):
         self._outer: list[NameManager] = []
 
     def get(self, name: str | None, hint: str) -> str:
-        """``name`` if it is given, else the ``hint`` with the next number: ``dense0``."""
+        """``name`` if it is given, else the hint with the next number: ``dense0``.
+
+        Parameters
+        ----------
+        name:
+            The name, or None.
+        hint:
+            What it begins with otherwise.
+        """
         if name:
             return name
         count = self._counter.get(hint, 0)
@@ -51,7 +66,19 @@ class NameManager(metaclass=HasClassProperties):
 
 
 class Prefix(NameManager):
-    """Puts ``prefix`` before every name, also before the names that were given."""
+    """Puts a prefix before every name, also before the names that were given.
+
+    Parameters
+    ----------
+    prefix:
+        The prefix.
+
+    Examples
+    --------
+    >>> with mx.name.Prefix("first_"):
+    ...     print(mx.sym.exp(mx.sym.var("x"), name="y"))
+    <Symbol first_y>
+    """
 
     def __init__(self, prefix: str) -> None:
         super().__init__()

@@ -63,12 +63,25 @@ def print_summary(
     symbol:
         The symbol; anything else is a TypeError.
     shape:
-        The shapes of the inputs by name; sizes that do not follow are left out. Without them the number of
-        parameters is unknown.
+        The shapes of the inputs, a dict by name; sizes that do not follow are left out.
     line_length:
-        How many characters a line has.
+        The width of the table in characters.
     positions:
-        The ends of the four columns, as shares of the line's length, or as characters.
+        The ends of the columns, as parts of the width, or in characters.
+
+    Examples
+    --------
+    >>> net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="fc")
+    >>> mx.viz.print_summary(net, {"data": (1, 3)}, line_length=80)
+    ________________________________________________________________________________
+    Layer (type)                       Output Shape    Param # Previous Layer
+    ================================================================================
+    data(null)                         3               0
+    ________________________________________________________________________________
+    fc(FullyConnected)                 2               8       data
+    ================================================================================
+    Total params: 8
+    ________________________________________________________________________________
     """
     ends = [int(line_length * p) if positions[-1] <= 1 else int(p) for p in positions]
     entries = _entries(symbol)
@@ -136,24 +149,24 @@ def plot_network(
 ) -> Any:
     """A drawing of a symbol: a ``graphviz.Digraph``, whose ``source`` is DOT and whose ``render()`` draws.
 
-    It needs the package ``graphviz``, else it is an ImportError. Two nodes of one name are an MXNetError.
+    Needs the package ``graphviz``, else an ImportError says so.
 
     Parameters
     ----------
     symbol:
-        The symbol.
+        The symbol. Two nodes of one name are an MXNetError.
     title:
         The name of the drawing, and of the file that ``render()`` writes.
     save_format:
-        The format of that file, as graphviz calls it.
+        The format of that file, such as ``"pdf"`` or ``"png"``.
     shape:
-        The shapes of the inputs by name: then edges say shapes, without the batch. None for no shapes.
+        The shapes of the inputs, a dict by name: edges say shapes without the batch. None for no shapes.
     dtype:
-        Accepted for MXNet's API; shapes do not depend on it.
+        Accepted for MXNet's API, without effect.
     node_attrs:
-        Attributes of graphviz for all nodes, such as ``{"fixedsize": "false"}``; None for none.
+        Attributes of all nodes, as Graphviz calls them, such as ``{"shape": "oval"}``.
     hide_weights:
-        Whether parameters and states of layers are left out.
+        Leave parameters out.
     """
     del dtype  # accepted; shapes do not depend on it
     try:

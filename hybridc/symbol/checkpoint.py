@@ -27,20 +27,31 @@ def save_checkpoint(
     aux_params: Mapping[str, NDArray],
     remove_amp_cast: bool = True,
 ) -> None:
-    """Save a symbol, if it is not None, and its arrays: ``prefix-symbol.json`` and ``prefix-0003.params``.
+    """Save a symbol and its arrays: ``prefix-symbol.json`` and ``prefix-0003.params``.
 
     Parameters
     ----------
     prefix:
-        With what the names of both files begin; it may have a folder, which must exist.
+        What names of the files begin with, with their folder.
     epoch:
-        The number in the name of the file of arrays, at least four digits.
+        The number in the name of the arrays' file, with at least 4 digits.
     symbol:
-        The symbol, or None for only the arrays.
+        The symbol; None for arrays alone.
     arg_params, aux_params:
-        The arguments, and the auxiliary states, by name.
+        The arguments and the auxiliary states, dicts of arrays by name.
     remove_amp_cast:
-        Whether the casts that mixed precision inserted are left out of the file of the symbol.
+        Save the symbol without the casts of mixed precision.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     prefix = os.path.join(folder, "net")
+    ...     symbol = mx.sym.var("x") * mx.sym.var("w")
+    ...     mx.model.save_checkpoint(prefix, 3, symbol, {"w": mx.nd.array([7])}, {})
+    ...     symbol, arguments, states = mx.model.load_checkpoint(prefix, 3)
+    >>> symbol.list_arguments(), arguments["w"].tolist(), states
+    (['x', 'w'], [7.0], {})
     """
     if symbol is not None:
         symbol.save(f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
@@ -60,10 +71,8 @@ def load_params(prefix: str, epoch: int) -> tuple[dict[str, NDArray], dict[str, 
 
     Parameters
     ----------
-    prefix:
-        With what the names of the files begin.
-    epoch:
-        The number in the name of the file: 3 for ``prefix-0003.params``.
+    prefix, epoch:
+        What :func:`save_checkpoint` was called with. An MXNetError is raised if there is no such file.
     """
     return load_arrays(parameters_file(prefix, epoch))
 
@@ -87,9 +96,7 @@ def load_checkpoint(prefix: str, epoch: int) -> tuple[Any, dict[str, NDArray], d
 
     Parameters
     ----------
-    prefix:
-        With what the names of both files begin.
-    epoch:
-        The number in the name of the file of arrays.
+    prefix, epoch:
+        What :func:`save_checkpoint` was called with. An MXNetError is raised if there is no such file.
     """
     return load(f"{prefix}-symbol.json"), *load_params(prefix, epoch)
