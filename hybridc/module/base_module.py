@@ -302,7 +302,8 @@ class BaseModule:
         kvstore, optimizer, optimizer_params:
             As for :meth:`init_optimizer`.
         begin_epoch, num_epoch:
-            The first epoch, for what goes on, and the one before which training ends; ``num_epoch`` is required.
+            The number of the first epoch, not 0 where training goes on, and of the one before which it ends, which is
+            required.
         force_rebind:
             As for :meth:`bind`.
         sparse_row_id_fn:
@@ -659,8 +660,8 @@ class BaseModule:
         Parameters
         ----------
         kvstore:
-            How devices share gradients: a name as ``mx.kvstore.create`` takes it, a store, or None. By a name of a
-            store within this process, one device gets none.
+            How devices share gradients: a name as ``mx.kvstore.create`` takes it, a store, or None. A single device
+            needs none, and gets none by the names of stores within this process.
         optimizer:
             An optimizer, or its name.
         optimizer_params:

@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 
 
 class Symbol(Fluent):
-    """A value of a graph; operators on it are recorded in the graph."""
+    """A value of a graph; operators on it are recorded in the graph.
+
+    A hybridized block's forward gets such values while it is traced. ``mx.sym.var`` and operators on variables give
+    composed symbols, which also have a graph's methods: those that infer shapes, bind arrays and write files.
+    """
 
     __slots__ = ()
     __array_priority__ = 1000.0  # Symbol's operators win over those of NumPy scalars and arrays
