@@ -47,6 +47,17 @@ class MXRecordIO:
         The path of the file. What cannot be opened is an MXNetError.
     flag:
         ``"r"`` to read, ``"w"`` to write, which empties the file; else a ValueError.
+
+    Examples
+    --------
+    >>> writer = mx.recordio.MXRecordIO("a.rec", "w")
+    >>> writer.write(b"first")
+    >>> writer.write(b"second")
+    >>> writer.close()
+    >>> reader = mx.recordio.MXRecordIO("a.rec", "r")
+    >>> reader.read(), reader.read(), reader.read()
+    (b'first', b'second', None)
+    >>> reader.close()
     """
 
     def __init__(self, uri: str | os.PathLike[str], flag: str) -> None:
@@ -213,6 +224,19 @@ class MXIndexedRecordIO(MXRecordIO):
         ``"r"`` to read, ``"w"`` to write, which empties both files.
     key_type:
         A function that makes a key of its text in the index, or of what is given to :meth:`write_idx`.
+
+    Examples
+    --------
+    >>> writer = mx.recordio.MXIndexedRecordIO("b.idx", "b.rec", "w")
+    >>> for key in range(3):
+    ...     writer.write_idx(key, f"record {key}".encode())
+    >>> writer.close()
+    >>> reader = mx.recordio.MXIndexedRecordIO("b.idx", "b.rec", "r")
+    >>> reader.keys, reader.read_idx(1)
+    ([0, 1, 2], b'record 1')
+    >>> reader.part(num_parts=2, part_index=1)
+    [2, 0]
+    >>> reader.close()
     """
 
     def __init__(
@@ -361,6 +385,12 @@ def pack(header: Any, s: bytes) -> bytes:
         whose count replaces ``flag``.
     s:
         The bytes of an image, or of anything else.
+
+    Examples
+    --------
+    >>> record = mx.recordio.pack((0, [1.0, 2.0], 5, 0), b"bytes")
+    >>> mx.recordio.unpack(record)
+    (IRHeader(flag=2, label=array([1., 2.], dtype=float32), id=5, id2=0), b'bytes')
     """
     flag, label, id_, id2 = header
     labels = b""
@@ -409,6 +439,16 @@ def pack_img(header: Any, img: Any, quality: int = 95, img_fmt: str = ".jpg") ->
         1 to 100 for ``".jpg"``, and the level of compression, 0 to 9, for ``".png"``.
     img_fmt:
         The format, as the ending of a file: ``".jpg"`` or ``".png"``.
+
+    Examples
+    --------
+    >>> image = np.full((2, 2, 3), 200, "uint8")
+    >>> record = mx.recordio.pack_img((0, 3.0, 7, 0), image, img_fmt=".png")
+    >>> header, found = mx.recordio.unpack_img(record)
+    >>> header
+    IRHeader(flag=0, label=3.0, id=7, id2=0)
+    >>> bool((found == image).all())
+    True
     """
     from hybridc.image import codec
 

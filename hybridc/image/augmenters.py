@@ -49,7 +49,13 @@ class Augmenter:
         self._kwargs = {name: _plain(value) for name, value in kwargs.items()}
 
     def dumps(self) -> Any:
-        """The augmenter as JSON: a list of its name and its arguments."""
+        """The augmenter as JSON: a list of its name and its arguments.
+
+        Examples
+        --------
+        >>> mx.image.ResizeAug(256).dumps()
+        '["resizeaug", {"size": 256, "interp": 2}]'
+        """
         return json.dumps([type(self).__name__.lower(), self._kwargs])
 
     def __call__(self, src: Any) -> Any:
@@ -389,6 +395,12 @@ class HorizontalFlipAug(Augmenter):
     ----------
     p:
         The chance, 0 to 1.
+
+    Examples
+    --------
+    >>> image = mx.nd.arange(24, dtype="float32").reshape((2, 4, 3))
+    >>> mx.image.HorizontalFlipAug(1.0)(image)[0, :, 0].tolist()
+    [9.0, 6.0, 3.0, 0.0]
     """
 
     def __init__(self, p: float) -> None:
@@ -409,6 +421,12 @@ class CastAug(Augmenter):
     ----------
     typ:
         The name of the dtype; values are cast as NumPy casts them.
+
+    Examples
+    --------
+    >>> image = mx.nd.arange(24, dtype="float32").reshape((2, 4, 3))
+    >>> mx.image.CastAug("float16")(image).dtype
+    <class 'numpy.float16'>
     """
 
     def __init__(self, typ: str = "float32") -> None:
@@ -460,6 +478,12 @@ def CreateAugmenter(
         The chance that an image becomes gray; 0 leaves it out.
     inter_method:
         See ``mx.image.imresize``.
+
+    Examples
+    --------
+    >>> augmenters = mx.image.CreateAugmenter((3, 224, 224), resize=256, rand_mirror=True, mean=True, std=True)
+    >>> [type(each).__name__ for each in augmenters]
+    ['ResizeAug', 'CenterCropAug', 'HorizontalFlipAug', 'CastAug', 'ColorNormalizeAug']
     """
     made: list[Any] = [ResizeAug(resize, inter_method)] if resize > 0 else []
     size = (data_shape[2], data_shape[1])

@@ -128,6 +128,13 @@ class DetHorizontalFlipAug(DetAugmenter):
     ----------
     p:
         The chance, 0 to 1.
+
+    Examples
+    --------
+    >>> boxes = np.array([[0, 0.25, 0.5, 0.5, 1.0]])
+    >>> image, flipped = mx.image.DetHorizontalFlipAug(1.0)(mx.nd.zeros((4, 4, 3)), boxes)
+    >>> flipped.tolist()
+    [[0.0, 0.5, 0.5, 0.75, 1.0]]
     """
 
     def __init__(self, p: float) -> None:

@@ -47,6 +47,12 @@ def imresize(src: Any, w: int, h: int, interp: int = 1, out: NDArray | None = No
         larger, area for smaller, else linear) or 10 (any of the first five, at random).
     out:
         An array of the result's shape and dtype into which it is written; None makes a new one.
+
+    Examples
+    --------
+    >>> image = mx.nd.arange(24, dtype="float32").reshape((2, 4, 3))
+    >>> mx.image.imresize(image, w=2, h=1).shape
+    (1, 2, 3)
     """
     return delivered(resized(pixels(src, "imresize"), int(w), int(h), interp), out, "imresize", src)
 
@@ -88,6 +94,11 @@ def scale_down(src_size: tuple[int, int], size: tuple[int, int]) -> tuple[int, i
         The width and height in which to fit, in pixels.
     size:
         The wanted width and height.
+
+    Examples
+    --------
+    >>> mx.image.scale_down((6, 4), (8, 4))
+    (6, 3)
     """
     w, h = size
     src_w, src_h = src_size
@@ -109,6 +120,11 @@ def resize_short(src: Any, size: int, interp: int = 2) -> NDArray:
         The new length of the shorter side, in pixels.
     interp:
         The interpolation; see ``mx.image.imresize``.
+
+    Examples
+    --------
+    >>> mx.image.resize_short(mx.nd.zeros((40, 60, 3)), 20).shape
+    (20, 30, 3)
     """
     image = pixels(src, "resize_short")
     h, w = image.shape[:2]
@@ -134,6 +150,12 @@ def fixed_crop(
         The width and height to which the part is resized; None leaves it.
     interp:
         The interpolation; see ``mx.image.imresize``.
+
+    Examples
+    --------
+    >>> image = mx.nd.arange(24, dtype="float32").reshape((2, 4, 3))
+    >>> mx.image.fixed_crop(image, x0=1, y0=0, w=2, h=2)[:, :, 0].tolist()
+    [[3.0, 6.0], [15.0, 18.0]]
     """
     return in_class_of(src, NDArray(_cropped(pixels(src, "fixed_crop"), (x0, y0, w, h), size, interp, random)))
 
@@ -162,6 +184,13 @@ def center_crop(src: Any, size: tuple[int, int], interp: int = 2) -> tuple[NDArr
         The width and height of the result, in pixels.
     interp:
         The interpolation; see ``mx.image.imresize``. It matters where the image is smaller than ``size``.
+
+    Examples
+    --------
+    >>> image = mx.nd.arange(24, dtype="float32").reshape((2, 4, 3))
+    >>> part, box = mx.image.center_crop(image, (2, 2))
+    >>> part.shape, box
+    ((2, 2, 3), (1, 0, 2, 2))
     """
     image, box = center_part(pixels(src, "center_crop"), size, interp)
     return in_class_of(src, NDArray(image)), box
@@ -253,6 +282,14 @@ def color_normalize(src: Any, mean: Any, std: Any = None) -> NDArray:
         An image HWC; integers are computed as float32.
     mean, std:
         A number, or an array that broadcasts over HWC, such as one for each channel; None leaves it out.
+
+    Examples
+    --------
+    >>> image = mx.nd.arange(24, dtype="float32").reshape((2, 4, 3))
+    >>> mx.image.color_normalize(image[0, 0], mean=mx.nd.array([0, 1, 2]), std=2).tolist()
+    [0.0, 0.0, 0.0]
+    >>> mx.image.color_normalize(image[1, 3], mean=mx.nd.array([1, 2, 3]), std=mx.nd.array([1, 2, 4])).tolist()
+    [20.0, 10.0, 5.0]
     """
     # COMPAT(mxnet): there `src` itself is changed, and must be of floats.
     values = floats(src, "color_normalize")
@@ -300,6 +337,14 @@ def copyMakeBorder(
         The colour: a number for each channel, or one for all; for ``type=0``.
     out:
         An array of the result's shape and dtype into which it is written; None makes a new one.
+
+    Examples
+    --------
+    >>> image = mx.nd.array([[[1], [2]]], dtype="uint8")
+    >>> mx.image.copyMakeBorder(image, 1, 0, 1, 1, value=9)[:, :, 0].tolist()
+    [[9, 9, 9, 9], [9, 1, 2, 9]]
+    >>> mx.image.copyMakeBorder(image, 0, 0, 2, 2, type=3)[:, :, 0].tolist()
+    [[1, 2, 1, 2, 1, 2]]
     """
     image = pixels(src, "copyMakeBorder")
     if min(top, bot, left, right) < 0:
@@ -344,11 +389,17 @@ def imrotate(src: Any, rotation_degrees: Any, zoom_in: bool = False, zoom_out: b
     src:
         The image or the images.
     rotation_degrees:
-        The angle in degrees: a number, or for a batch an array of one for each image.
+        The angle in degrees, counterclockwise: a number, or for a batch an array of one for each image.
     zoom_in:
         Enlarge the image until nothing of the outside is left.
     zoom_out:
         Make it smaller until no corner is lost; not with ``zoom_in``.
+
+    Examples
+    --------
+    >>> image = mx.nd.array([[[0, 0, 0], [1, 2, 3], [0, 0, 0]]])
+    >>> mx.image.imrotate(image, 90).round().tolist()
+    [[[0.0, 3.0, 0.0], [0.0, 2.0, 0.0], [0.0, 1.0, 0.0]]]
     """
     if zoom_in and zoom_out:
         raise ValueError("`zoom_in` and `zoom_out` cannot be both True")

@@ -39,6 +39,14 @@ class DataDesc(_NameAndShape):
     layout:
         A letter for each dimension, such as ``"NCHW"`` or ``"NT"``, of which N is that of samples; None says that
         samples are first.
+
+    Examples
+    --------
+    >>> desc = mx.io.DataDesc("data", (32, 3, 224, 224))
+    >>> desc.name, desc.shape, desc.layout
+    ('data', (32, 3, 224, 224), 'NCHW')
+    >>> mx.io.DataDesc.get_batch_axis("TNC")
+    1
     """
 
     dtype: Any
@@ -225,6 +233,12 @@ class ResizeIter(_BatchIter):
         How many batches an epoch has.
     reset_internal:
         Whether ``reset`` lets the other iterator start over, too.
+
+    Examples
+    --------
+    >>> batches = mx.io.NDArrayIter(np.arange(5), batch_size=2)
+    >>> len(list(mx.io.ResizeIter(batches, 4)))
+    4
     """
 
     def __init__(self, data_iter: Any, size: int, reset_internal: bool = True) -> None:
@@ -275,6 +289,14 @@ class PrefetchingIter(_BatchIter):
         An iterator, or a list of several; a batch has the data of all of them, and the labels.
     rename_data, rename_label:
         A list with a dict for each iterator, of new names by old ones; None leaves the names.
+
+    Examples
+    --------
+    >>> batches = mx.io.NDArrayIter(np.arange(4), np.arange(4) % 2, batch_size=2)
+    >>> for batch in mx.io.PrefetchingIter(batches):
+    ...     print(batch.data[0].tolist(), batch.label[0].tolist())
+    [0.0, 1.0] [0.0, 1.0]
+    [2.0, 3.0] [0.0, 1.0]
     """
 
     def __init__(self, iters: Any, rename_data: Any = None, rename_label: Any = None) -> None:
@@ -405,6 +427,15 @@ class NDArrayIter(DataIter):
         "_0_data", "_1_data", …, and a dict has its own names.
     layout:
         Where the samples are: at the N.
+
+    Examples
+    --------
+    >>> batches = mx.io.NDArrayIter(np.arange(10).reshape(5, 2), np.arange(5), batch_size=2)
+    >>> for batch in batches:
+    ...     print(batch.data[0].shape, batch.label[0].tolist(), batch.pad)
+    (2, 2) [0.0, 1.0] 0
+    (2, 2) [2.0, 3.0] 0
+    (2, 2) [4.0, 0.0] 1
     """
 
     POSITION = ("cursor", "idx", "_order", "_left")

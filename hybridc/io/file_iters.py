@@ -152,6 +152,14 @@ class CSVIter(_RowIter):
         The names of data and labels in ``provide_data`` and ``provide_label``.
     num_parts, part_index, tail:
         Only the rows of one of several parts: see :class:`LibSVMIter`.
+
+    Examples
+    --------
+    >>> np.savetxt("numbers.csv", [[1, 2], [3, 4], [5, 6]], delimiter=",")
+    >>> for batch in mx.io.CSVIter("numbers.csv", (2,), batch_size=2):
+    ...     print(batch.data[0].tolist(), batch.pad)
+    [[1.0, 2.0], [3.0, 4.0]] 0
+    [[5.0, 6.0], [1.0, 2.0]] 1
     """
 
     def __init__(

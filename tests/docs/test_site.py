@@ -77,6 +77,12 @@ def test_an_entry(pages):
     assert "print(mx.nd.softmax(x))" in softmax
 
 
+def test_operators_are_found_by_all_their_names(pages):
+    text = "\n".join(text for name, text in pages.items() if name.startswith("operators_"))
+    for name in ("mx.nd.contrib.box_nms", "mx.nd.linalg.gemm2", "mx.nd.image.resize", "mx.nd.random.normal_like"):
+        assert f"`{name}`" in text
+
+
 def test_entries_say_how_mxnet_differs(pages):
     """As the table of docs/mxnet_differences.md, which is made of the same comments."""
     table = (ROOT / "docs" / "mxnet_differences.md").read_text()

@@ -20,7 +20,13 @@ Array = npt.NDArray[Any]
 
 
 class Stack:
-    """Samples of one shape along a new first axis."""
+    """Samples of one shape along a new first axis.
+
+    Examples
+    --------
+    >>> gluon.data.batchify.Stack()([[1, 2], [3, 4]]).tolist()
+    [[1, 2], [3, 4]]
+    """
 
     def __call__(self, data: Sequence[Any]) -> NDArray:
         """The batch of the samples ``data``, a list of arrays or numbers."""
@@ -45,6 +51,11 @@ class Pad:
         The dtype of the batch; None is one that holds those of all samples.
     round_to:
         What sizes are made multiples of; None leaves them.
+
+    Examples
+    --------
+    >>> gluon.data.batchify.Pad(val=-1)([[1, 2, 3], [4]]).tolist()
+    [[1, 2, 3], [4, -1, -1]]
     """
 
     def __init__(self, val: float = 0, dtype: npt.DTypeLike | None = None, round_to: int | None = None) -> None:
@@ -74,6 +85,13 @@ class Group:
     ----------
     fn:
         The function of the first elements; or a list of the functions of all.
+
+    Examples
+    --------
+    >>> batchify = gluon.data.batchify.Group(gluon.data.batchify.Pad(), gluon.data.batchify.Stack())
+    >>> data, labels = batchify([([1, 2], 0), ([3], 1)])
+    >>> data.tolist(), labels.tolist()
+    ([[1, 2], [3, 0]], [0, 1])
     """
 
     def __init__(self, fn: Any, *args: Callable[[Sequence[Any]], Any]) -> None:

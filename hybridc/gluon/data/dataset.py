@@ -35,6 +35,12 @@ class Dataset:
         ----------
         fn:
             A function of an item.
+
+        Examples
+        --------
+        >>> numbers = gluon.data.SimpleDataset([1, 2, 3, 4])
+        >>> list(numbers.filter(lambda x: x % 2 == 0))
+        [2, 4]
         """
         return _SampledDataset(self, [i for i, item in enumerate(self) if fn(item)])
 
@@ -47,6 +53,12 @@ class Dataset:
             How many parts there are.
         index:
             Which part this is, from 0; another is a ValueError.
+
+        Examples
+        --------
+        >>> numbers = gluon.data.SimpleDataset([1, 2, 3, 4, 5])
+        >>> list(numbers.shard(2, 0)), list(numbers.shard(2, 1))
+        ([1, 2, 3], [4, 5])
         """
         if not 0 <= index < num_shards:
             raise ValueError(f"shard: index must be from 0 to num_shards - 1, got {index} of {num_shards}")
@@ -74,6 +86,12 @@ class Dataset:
             A function: ``fn(item)``, or ``fn(*item)`` for items that are tuples.
         lazy:
             Whether it is called at each access of an item; else once for all items, now.
+
+        Examples
+        --------
+        >>> pairs = gluon.data.SimpleDataset([(1, 2), (3, 4)])
+        >>> list(pairs.transform(lambda a, b: a + b))
+        [3, 7]
         """
         mapped = _LazyTransformDataset(self, fn)
         return mapped if lazy else SimpleDataset(list(mapped))
@@ -87,6 +105,12 @@ class Dataset:
             A function of the first element.
         lazy:
             As for :meth:`transform`.
+
+        Examples
+        --------
+        >>> pairs = gluon.data.SimpleDataset([(1, "a"), (2, "b")])
+        >>> list(pairs.transform_first(lambda x: 10 * x))
+        [(10, 'a'), (20, 'b')]
         """
         return self.transform(_TransformFirstClosure(fn), lazy)
 
@@ -111,7 +135,14 @@ class SimpleDataset(Dataset):
 
 
 class ArrayDataset(Dataset):
-    """Arrays or lists of equal length: items are tuples of their elements, or of one array its elements."""
+    """Arrays or lists of equal length: items are tuples of their elements, or of one array its elements.
+
+    Examples
+    --------
+    >>> data = gluon.data.ArrayDataset([[1, 2], [3, 4]], [0, 1])
+    >>> len(data), data[1]
+    (2, ([3, 4], 1))
+    """
 
     def __init__(self, *args: Any) -> None:
         if not args:

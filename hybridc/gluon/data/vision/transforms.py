@@ -52,6 +52,13 @@ class Compose(Block):
     ----------
     transforms:
         The transformations, in their order.
+
+    Examples
+    --------
+    >>> transforms = gluon.data.vision.transforms
+    >>> both = transforms.Compose([transforms.Resize(4), transforms.ToTensor()])
+    >>> both(mx.nd.zeros((8, 6, 3), dtype="uint8")).shape
+    (3, 4, 4)
     """
 
     def __init__(self, transforms: Iterable[Callable[[Any], Any]]) -> None:
@@ -116,7 +123,16 @@ class Cast(_HybridTransform):
 
 
 class ToTensor(_HybridTransform):
-    """HWC of 0 to 255 becomes CHW of float32 in [0, 1); also NHWC to NCHW."""
+    """HWC of 0 to 255 becomes CHW of float32 in [0, 1); also NHWC to NCHW.
+
+    Examples
+    --------
+    >>> transforms = gluon.data.vision.transforms
+    >>> image = mx.nd.full((4, 6, 3), 255, dtype="uint8")
+    >>> y = transforms.ToTensor()(image)
+    >>> y.shape, y[0, 0, 0].asscalar().item()
+    ((3, 4, 6), 1.0)
+    """
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         """The tensor."""
@@ -124,7 +140,15 @@ class ToTensor(_HybridTransform):
 
 
 class Normalize(_HybridTransform):
-    """``(x - mean) / std`` of CHW or NCHW; ``mean`` and ``std`` are numbers, or one for each channel."""
+    """``(x - mean) / std`` of CHW or NCHW; ``mean`` and ``std`` are numbers, or one for each channel.
+
+    Examples
+    --------
+    >>> transforms = gluon.data.vision.transforms
+    >>> x = mx.nd.ones((3, 2, 2))
+    >>> transforms.Normalize(mean=0.5, std=0.25)(x)[0].tolist()
+    [[2.0, 2.0], [2.0, 2.0]]
+    """
 
     def __init__(self, mean: Any = 0.0, std: Any = 1.0) -> None:
         super().__init__()
@@ -207,6 +231,12 @@ class CenterCrop(_Transform):
         The size of the result, a number or (width, height).
     interpolation:
         How pixels are interpolated: 0 nearest, 1 bilinear, 2 area, 3 cubic, 4 Lanczos.
+
+    Examples
+    --------
+    >>> transforms = gluon.data.vision.transforms
+    >>> transforms.CenterCrop((2, 1))(mx.nd.zeros((8, 6, 3))).shape
+    (1, 2, 3)
     """
 
     def __init__(self, size: int | Sequence[int], interpolation: int = 1) -> None:
