@@ -721,8 +721,8 @@ steps, too: `x * y + 1` is `b.add(b.mul(x, y), 1)`; `&`, `|` and `~` are those o
 {}
 
 The columns of dtypes say what a step gives of operands of that dtype; *none*: it takes none such. A result is *exact*
-that IEEE arithmetic rounds once or not at all; others are as near in [native code](../native.md#functions) as it says. A
-derivative of *0* says that gradients stop there. The examples are computed as the page is made.
+that IEEE arithmetic rounds once or not at all; how near others are in native code, [its page](../native.md#functions)
+says. A derivative of *0* says that gradients stop there. The examples are computed as the page is made.
 """
 # What the operands of the examples are, by the names of parameters.
 _OPERANDS: dict[str, Any] = {"x": 0.5, "y": 2.0, "condition": True, "count": 2, "dtype": "int32", "value": 300.0}
