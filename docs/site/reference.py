@@ -37,8 +37,8 @@ from hybridc.dialects.scalar.table import STEPS  # noqa: E402
 SECTIONS = {
     "Arrays": (
         ("Arrays", "hybridc.nd"),
-        ("Loops and branches", "hybridc.nd.contrib"),
         ("Random arrays", "hybridc.nd.random"),
+        ("Loops and branches", "hybridc.nd.contrib"),
         ("Sparse arrays", "hybridc.nd.sparse"),
         ("Automatic differentiation", "hybridc.autograd"),
         ("Devices", "hybridc.context"),
