@@ -1,13 +1,18 @@
-"""The children of a block: a dict whose changes are noticed, classes of blocks whose changes are, and their nesting."""
+"""The children of a block, a dict whose changes are noticed; the class of blocks, its docstrings; nested calls."""
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 from abc import ABCMeta
 from typing import Any
 
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
+
+_INDENT = "" if sys.version_info >= (3, 13) else "    "  # of docstrings: newer compilers strip it
+_PARAMETERS = f"\n{_INDENT}Parameters\n{_INDENT}----------\n"
+_EXAMPLES = f"\n{_INDENT}Examples\n"
 
 
 class Children(dict[str, Any]):
@@ -70,6 +75,49 @@ class BlockRoot(metaclass=BlockType):
     """Base of every Block, for modules that are imported before it."""
 
     _children: dict[str, Any]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__module__.startswith("hybridc."):
+            describe_parameters(cls, without=("prefix", "params"))  # which all blocks have
+
+
+def describe_parameters(cls: type[Any], without: tuple[str, ...] = ()) -> None:
+    """Put what the docstrings of bases say of a class's parameters into its own, before its examples.
+
+    ``help`` shows a class's docstring alone.
+    """
+    own: str | None = vars(cls).get("__doc__")
+    code = getattr(cls.__init__, "__code__", None)
+    if own is None or code is None:
+        return
+    inherited: dict[str, str] = {}
+    for base in reversed(cls.__mro__[1:]):
+        inherited |= _described(vars(base).get("__doc__") or "")
+    said = _described(own)
+    known = {name: lines for name, lines in inherited.items() if name not in without} | said
+    names = [*code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount], *said]
+    sections = "".join(known[name] for name in dict.fromkeys(names) if name in known)
+    if sections:
+        text, mark, examples = own.partition(_EXAMPLES)
+        text = text.partition(_PARAMETERS)[0].rstrip()
+        cls.__doc__ = f"{text}\n{_PARAMETERS}{sections}{mark}{examples}"
+
+
+@functools.cache
+def _described(doc: str) -> dict[str, str]:
+    """The lines of each parameter in a docstring."""
+    body = doc.partition(_PARAMETERS)[2].partition(_EXAMPLES)[0].rstrip()
+    found: dict[str, str] = {}
+    names: list[str] = []
+    for line in body.splitlines():
+        if line[len(_INDENT) :][:1].strip():
+            together, colon, kind = line.partition(":")
+            names = [name.strip() for name in together.split(",")]
+            found |= {name: f"{_INDENT}{name}{' ' * together.endswith(' ')}{colon}{kind}\n" for name in names}
+        else:
+            found |= {name: f"{found[name]}{line}\n" for name in names}
+    return found
 
 
 # Frames that a call of a block nested in another takes: ``__call__``, ``forward``, ``hybrid_forward``, what it calls.

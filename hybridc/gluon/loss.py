@@ -1,4 +1,4 @@
-"""Loss functions: ``loss(pred, label)`` is one number for each example of the batch, the mean over all other axes.
+"""``mx.gluon.loss``: ``loss(pred, label)`` is one number for each example of the batch, the mean over all other axes.
 
 Exceptions are named where they are described. ``loss(pred, label, sample_weight)`` scales the loss of each element by
 an array that broadcasts to it, as one of shape (N, 1) that leaves out the examples where it is 0. ``backward`` of a
@@ -269,7 +269,7 @@ SoftmaxCELoss = SoftmaxCrossEntropyLoss
 
 
 class KLDivLoss(Loss):
-    """``sum(label * (log(label) - log(p)))``: how far the distribution p is from that of the labels, of each example
+    """``sum(label * (log(label) - log(p)))``: how far the distribution p is from that of the label, for each example
 
     ``loss(pred, label)``: pred (N, classes) are ``log(p)``, label are probabilities of the same shape → (N,). It is the
     sum over all axes but the batch's, not the mean.
@@ -331,7 +331,8 @@ class CTCLoss(Loss):
     [2.1972246 1.0986123]
     <NDArray 2 @cpu(0)>
 
-    Two steps of three equally likely classes: "01" has one alignment of nine, "0" has the three "00", "0 " and " 0":
+    Two steps of classes 0, 1 and blank have 9 equally likely alignments. The label (0, 1) has one of them; the label 0
+    has three, (0, 0), (0, blank) and (blank, 0):
 
     >>> np.log([9 / 1, 9 / 3])
     array([2.19722458, 1.09861229])
@@ -545,6 +546,8 @@ class PoissonNLLLoss(Loss):
     compute_full:
         Whether Stirling's approximation of ``log(target!)`` is added where target > 1, which does not depend on
         pred.
+    batch_axis:
+        It changes nothing: the mean is over all axes.
 
     Examples
     --------
@@ -593,6 +596,8 @@ class CosineEmbeddingLoss(Loss):
     ----------
     margin:
         The cosine up to which pairs that are not alike have no loss.
+    batch_axis:
+        It changes nothing: the examples are axis 0.
 
     Examples
     --------
@@ -639,6 +644,8 @@ class SDMLLoss(Loss):
     ----------
     smoothing_parameter:
         The probability that the other rows share, from 0 to 1.
+    batch_axis:
+        It changes nothing: the examples are axis 0.
 
     Examples
     --------

@@ -1,4 +1,9 @@
-"""``mx.gluon.nn``: layers."""
+"""``mx.gluon.nn``: layers. Each is a block: make it, ``initialize()`` it, and call it with arrays.
+
+Shapes are those of a batch: N examples, C channels (or features), and the axes of space, D depth, H height, W width.
+Train mode is that of calls inside ``with autograd.record():``. Where the size of an input is not given, as ``in_units``
+of a Dense, it follows from the first call.
+"""
 
 from __future__ import annotations
 

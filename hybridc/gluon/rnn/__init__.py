@@ -1,4 +1,8 @@
-"""``mx.gluon.rnn``: recurrent layers, and cells of recurrent networks."""
+"""``mx.gluon.rnn``: recurrent networks, as layers over whole sequences (RNN, LSTM, GRU), and as cells of one step.
+
+A layer is the faster choice. Cells can be stepped by hand, stacked, and changed (dropout, zoneout, residuals);
+``unroll`` runs one over a sequence. Axes are N, the examples of the batch, T, the steps, and C, the features.
+"""
 
 from __future__ import annotations
 

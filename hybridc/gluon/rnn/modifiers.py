@@ -185,7 +185,7 @@ def drops(like: Any) -> bool:
 class ZoneoutCell(ModifierCell):
     """In train mode, elements of the output and of the states keep their last values at random (Krueger et al. 2016)
 
-    Otherwise it does what ``base_cell`` does. The first step's last values are 0.
+    Otherwise it does what ``base_cell`` does. Before the first step the last output is 0.
 
     Parameters
     ----------

@@ -25,8 +25,9 @@ _FUNCTIONS = ("tanh", "relu", "sigmoid", "softsign")  # of F, by which these act
 
 
 class RecurrentCell(Block):
-    """A step of a recurrent network: ``output, states = cell(inputs, states)``, inputs (N, features), states a list
+    """A step of a recurrent network: ``output, states = cell(inputs, states)``
 
+    The inputs are (N, features), the states a list of arrays, one for each that ``state_info`` describes.
     ``begin_state`` makes the states before the first step, ``unroll`` calls the cell for every step of a sequence. In a
     class of yours override ``forward(self, inputs, states)`` and ``state_info``.
     """

@@ -47,7 +47,7 @@ class _InOrder(_Several):
     def _in_order(self, inputs: Any, states: Sequence[Any]) -> tuple[Any, list[Any]]:
         for cell in self._children.values():
             if isinstance(cell, BidirectionalCell):
-                cell.refuse_step()
+                cell._refuse_step()
         after: list[Any] = []
         for cell, own in shares(self._children.values(), self._listed(states)):
             inputs, own = cell(inputs, own)
@@ -182,9 +182,9 @@ class BidirectionalCell(_Several, HybridRecurrentCell):
         self._output_prefix = output_prefix
 
     def __call__(self, *args: Any) -> Any:
-        self.refuse_step()
+        self._refuse_step()
 
-    def refuse_step(self) -> None:
+    def _refuse_step(self) -> None:
         """Raise: it has to see the whole sequence."""
         raise NotImplementedError(f"{label(self)}: Bidirectional cannot be stepped. Please use unroll")
 

@@ -1,4 +1,4 @@
-"""``mx.gluon.contrib.nn``."""
+"""``mx.gluon.contrib.nn``: pixel shuffles, a sparse embedding, and batch normalization over several ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``mx.gluon.contrib.rnn``: cells that MXNet keeps there."""
+"""``mx.gluon.contrib.rnn``: cells with convolutions or projections, and dropout that is the same at every step.
+
+How cells are called and unrolled is described at :class:`hybridc.gluon.rnn.RecurrentCell`.
+"""
 
 from __future__ import annotations
 
