@@ -23,6 +23,7 @@ from hybridc.dialects.gradient import vjp
 from hybridc.dialects.operator import Operator
 from hybridc.errors import CheckError, MXNetError, ShapeError, TraceError, UnknownNameError
 from hybridc.ground.absent import absent as _absent
+from hybridc.ground.display.tracebacks import hides_frames
 from hybridc.ground.events import RECORDER, now
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.location import user_location
@@ -571,6 +572,7 @@ def _ones(like: Any) -> NDArray:
     return NDArray(made)
 
 
+@hides_frames
 def backward(
     heads: NDArray | Sequence[NDArray],
     head_grads: NDArray | Sequence[NDArray | None] | None = None,
@@ -627,6 +629,7 @@ def backward(
         RECORDER.add("api", "autograd.backward", begin)
 
 
+@hides_frames
 def grad(
     heads: NDArray | Sequence[NDArray],
     variables: NDArray | Sequence[NDArray],

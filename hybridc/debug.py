@@ -1,4 +1,4 @@
-"""``mx.debug``: find where numbers go wrong."""
+"""``mx.debug``: find where numbers go wrong, and where an error comes from."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from hybridc.dtypes import is_float
 from hybridc.errors import AnomalyError
 from hybridc.gluon.block import Block
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
+from hybridc.ground.display.tracebacks import full_traceback
 from hybridc.ground.events import RECORDER
 from hybridc.ground.location import Location, user_location
 from hybridc.ground.state import STATE
 from hybridc.sparse_storage import SparseStorage
 
-__all__ = ["detect_anomaly"]
+__all__ = ["detect_anomaly", "full_traceback"]
 
 # Operators whose lines are kept for their gradients; the oldest go first.
 _KEPT_LINES = 1 << 20

@@ -14,6 +14,7 @@ Bytes are a number, or one with a unit: ``512M``, ``1.5 GiB``; units are powers 
 | ``HYBRIDC_PRINT`` | (none) | print the IR after these passes, as ``decompose,plan-memory``, or after ``all`` |
 | ``HYBRIDC_PRINT_SOURCE`` | 0 | print the source that is generated |
 | ``HYBRIDC_TIME`` | 0 | print how long each stage of a compilation and each of its passes took |
+| ``HYBRIDC_TRACEBACK`` | user | frames in the tracebacks of errors: ``user``, those of your code, or ``full``, all |
 | ``HYBRIDC_PROFILER_AUTOSTART`` | 0 | the profiler runs from the import on, as after ``set_state("run")`` |
 | ``HYBRIDC_EXPLAIN_RECOMPILES`` | 0 | log every compilation after a network's first, with its reason |
 | ``HYBRIDC_NUM_THREADS`` | ``OMP_NUM_THREADS``, cores | threads that share a kernel; the numpy target uses at most 2 |
@@ -70,6 +71,7 @@ class Options:
     print_after: tuple[str, ...] = ()
     print_source: bool = False
     time: bool = False
+    traceback: str = "user"
     profiler_autostart: bool = False
     explain_recompiles: bool = False
     num_threads: int = 2
@@ -230,6 +232,7 @@ def read(env: Mapping[str, str]) -> Options:
         print_after=tuple(name.strip() for name in reader.text("HYBRIDC_PRINT").split(",") if name.strip()),
         print_source=reader.flag("HYBRIDC_PRINT_SOURCE"),
         time=reader.flag("HYBRIDC_TIME"),
+        traceback=reader.choice("HYBRIDC_TRACEBACK", ("user", "full")),
         profiler_autostart=reader.flag("HYBRIDC_PROFILER_AUTOSTART"),
         explain_recompiles=reader.flag("HYBRIDC_EXPLAIN_RECOMPILES"),
         num_threads=reader.count("HYBRIDC_NUM_THREADS", _threads(env)),

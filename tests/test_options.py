@@ -18,6 +18,7 @@ WRONG = [
     ("HYBRIDC_POOL_BYTES", "9" * 5000, "a number of bytes, as 1073741824, 512M or 1.5G"),
     ("HYBRIDC_VERIFY", "maybe", "0 (the default) or 1"),
     ("HYBRIDC_TARGET", "cuda", "llvm (the default), numpy or triton"),
+    ("HYBRIDC_TRACEBACK", "short", "user (the default) or full"),
     ("HYBRIDC_MACHINE", "fast", "measured (the default) or nominal"),
     ("HYBRIDC_GPU", "tpu", "auto (the default), torch, cupy, cuda or interpreter"),
 ]

@@ -12,6 +12,7 @@ import pytest
 
 import hybridc as mx
 from hybridc.errors import ShapeError
+from hybridc.ground.display.tracebacks import own_notes
 from tests import built
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -114,7 +115,7 @@ def test_the_wrong_backward_of_the_dense_operator_names_both_shapes():
         ShapeError, match=r"a value of shape \(5, 3\) does not fit into an array of shape \(4, 3\)"
     ) as error:
         y.backward()
-    assert "raised in custom operator 'dense': Dense.backward" in error.value.__notes__[0]
+    assert "raised in custom operator 'dense': Dense.backward" in own_notes(error.value)[0]
 
 
 def test_training_changes_the_weights_and_not_the_scales():

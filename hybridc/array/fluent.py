@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 import numpy as np
 
 from hybridc.dialects.operator_registry import FUNCTIONS, LISTENERS
+from hybridc.ground.display.tracebacks import boundary, hide_frames, hides_frames
 from hybridc.ground.hooks import HOOKS
 
 if TYPE_CHECKING:
@@ -46,15 +47,25 @@ def _call(name: str, *args: Any, **kwargs: Any) -> Any:
 def _reflected_of(name: str) -> Any:
     call = HOOKS.function(name)
 
+    @boundary
     def method(self: Any, other: Any) -> Any:
-        return call(other, self)
+        try:
+            return call(other, self)
+        except Exception as error:
+            hide_frames(error)
+            raise
 
     return method
 
 
 def _make_method(name: str) -> Any:
+    @boundary
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return _call(name, self, *args, **kwargs)
+        try:
+            return _call(name, self, *args, **kwargs)
+        except Exception as error:
+            hide_frames(error)
+            raise
 
     method.__name__ = name
     method.__doc__ = f"``F.{name}`` of this array."
@@ -86,6 +97,7 @@ class Fluent(OperatorMethods):
         def __ge__(self, other: Any) -> Self: ...
         def __neg__(self) -> Self: ...
 
+    @hides_frames
     def __matmul__(self, other: Any) -> Any:
         return _call("dot", self, other)
 
@@ -108,6 +120,7 @@ class Fluent(OperatorMethods):
             shape = kwargs.pop("shape")
         return _call("reshape", self, shape, **kwargs)
 
+    @hides_frames
     def transpose(self, *axes: Any, **kwargs: Any) -> Any:
         """``F.transpose``: the axes in another order.
 
@@ -130,6 +143,7 @@ class Fluent(OperatorMethods):
             axes = () if axes[0] is None else tuple(axes[0])
         return _call("transpose", self, axes, **kwargs)
 
+    @hides_frames
     def broadcast_like(self, other: Any = None, *args: Any, **kwargs: Any) -> Any:
         """``F.broadcast_like``: this array, repeated to the shape of another.
 
@@ -147,6 +161,7 @@ class Fluent(OperatorMethods):
         """
         return _call("broadcast_like", self, kwargs.pop("rhs", other), *args, **kwargs)
 
+    @hides_frames
     def expand_dims(self, axis: int, inplace: bool = False, **kwargs: Any) -> Any:
         """``F.expand_dims``: a new axis of size 1.
 
@@ -206,6 +221,7 @@ class Fluent(OperatorMethods):
         # In a shape given to reshape, 0 means "as before"; an empty array shares nothing anyway.
         return self.reshape(result.shape) if inplace and 0 not in result.shape else result
 
+    @hides_frames
     def astype(self: Any, dtype: Any, copy: bool = True) -> Any:
         """The same values in another dtype.
 

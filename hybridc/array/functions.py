@@ -22,8 +22,10 @@ from hybridc.dialects.operator import Elementwise, Movement, Operator
 from hybridc.dialects.operator_attribute import REQUIRED
 from hybridc.dialects.scalar import NUMPY, record
 from hybridc.errors import ArgumentTypeError, MXNetError
+from hybridc.ground.display.tracebacks import hide_frames, hides_frames
 from hybridc.ground.events import RECORDER, EventRecorder, EventSource, now
 from hybridc.ground.hooks import HOOKS
+from hybridc.ground.location import FUNCTION_FILE
 from hybridc.ground.state import STATE
 
 _BUILT: dict[str, Callable[..., Any]] = {}
@@ -42,7 +44,7 @@ def function(name: str) -> Callable[..., Any]:
     if name not in _BUILT:
         cls = operator_registry.of_function(name)
         by_hand = cls.function()
-        _BUILT[name] = _build(name, cls) if by_hand is None else _with_parameters(by_hand, cls)
+        _BUILT[name] = _build(name, cls) if by_hand is None else hides_frames(_with_parameters(by_hand, cls))
     return _BUILT[name]
 
 
@@ -65,6 +67,7 @@ def _build(name: str, cls: type[Operator]) -> Callable[..., Any]:
         "_as_scalar": as_scalar,
         "_other": cls.COMPUTES_IN.keys(),
         "_explain": explain,
+        "_hide_frames": hide_frames,
         "_now": now,
         "_ran": ran,
         **{f"_default_{n}": a.default for n, a in cls.ATTRIBUTES.items()},
@@ -73,7 +76,7 @@ def _build(name: str, cls: type[Operator]) -> Callable[..., Any]:
         op = scope["_op"] = cls.bind()
         scope["_eager"] = step_ufunc(op) or op.eager
     safe = name.rpartition(".")[2]
-    exec(compile(_source(safe, cls), f"<function of {cls.NAME}>", "exec"), scope)
+    exec(compile(_source(safe, cls), f"{FUNCTION_FILE} {cls.NAME}>", "exec"), scope)
     made = scope[safe]
     _VARIANTS.add(made, cls)
     made.__doc__ = _docstring(cls)
@@ -108,8 +111,7 @@ def _source(safe: str, cls: type[Operator], records: bool = False) -> str:
     parameters += [f"{n}=_default_{n}" for n in attrs] + [*last, "out=None", "name=None", "ctx=None", "**kwargs"]
     values = "".join((n if n in attrs else f"_default_{n}") + ", " for n in cls.ATTRIBUTES)
     inputs = f"_flat({names[0]})" if cls.VARIADIC else "(" + "".join(f"{n}, " for n in names) + ")"
-    lines = [f"def {safe}({', '.join(parameters)}):"]
-    lines += ["    if kwargs:", f"        _require_hidden({safe!r}, kwargs, {(*names, *attrs)!r}, {cls.NNVM_ONLY!r})"]
+    lines = ["    if kwargs:", f"        _require_hidden({safe!r}, kwargs, {(*names, *attrs)!r}, {cls.NNVM_ONLY!r})"]
     if cls.ATTRIBUTES:
         bind = [f"_op = _bind(({values}))"]
         if cls.bind_values.__func__ is Operator.bind_values.__func__:  # look among the bound ones without a call
@@ -132,7 +134,10 @@ def _source(safe: str, cls: type[Operator], records: bool = False) -> str:
         checked = f"_check_inputs(_op, {inputs})"
     made = f"_invoke(_op, {checked}, out)"
     made = made if names else f"{made} if out is not None else _placed(_invoke(_op, {checked}), ctx)"
-    return "\n".join([*lines, f"    return {made}", ""])
+    lines += [f"    return {made}"]
+    head = [f"def {safe}({', '.join(parameters)}):", "    try:"]
+    end = ["    except Exception as _error:", "        _hide_frames(_error)", "        raise", ""]
+    return "\n".join([*head, *("    " + line for line in lines), *end])
 
 
 class _Variants(EventSource):

@@ -20,6 +20,7 @@ from hybridc.array.numpy_array import is_numpy, ndarray
 from hybridc.dialects.array.slicing import BasicIndex
 from hybridc.dtypes import is_float
 from hybridc.errors import ArgumentTypeError, BroadcastError, MXNetError
+from hybridc.ground.display.tracebacks import boundary, hide_frames
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.state import STATE
 from hybridc.ground.watches import written
@@ -28,23 +29,32 @@ _BASIC = (int, slice, type(None), type(Ellipsis))
 _ALL = slice(None)  # the one key of a slice that an array without axes takes
 
 
+@boundary
 def getitem(x: Any, key: Any) -> Any:
     """``x[key]`` for an NDArray or a Symbol."""
-    kind: Any = x.__class__
-    if (kind is NDArray or kind is ndarray) and STATE.trace is None and not (STATE.recording and x._entry is not None):
-        return NDArray(_of_buffer(x._data, key)) if kind is NDArray else ndarray(_numpy_of_buffer(x._data, key))
-    alone = x.shape == ()
-    if is_numpy(x) and key.__class__ is not int and key.__class__ is not slice:
-        parts: tuple[Any, ...] = key if key.__class__ is tuple else (key,)
-        if any(_is_truth(p) for p in parts):
-            return _with_truths(x, parts)
-    entries = _entries(x.shape, () if alone and key.__class__ is slice and key == _ALL else key)
-    if alone and not entries:
-        return function("identity")(x)
-    found = _advanced(x, entries) if any(_is_advanced(e) for e in entries) else _basic(x, entries)
-    if is_numpy(x) and found.shape == (1,) and not _rank(entries):
-        return function("reshape_to")(found, shape=())
-    return found
+    try:
+        kind: Any = x.__class__
+        if (
+            (kind is NDArray or kind is ndarray)
+            and STATE.trace is None
+            and not (STATE.recording and x._entry is not None)
+        ):
+            return NDArray(_of_buffer(x._data, key)) if kind is NDArray else ndarray(_numpy_of_buffer(x._data, key))
+        alone = x.shape == ()
+        if is_numpy(x) and key.__class__ is not int and key.__class__ is not slice:
+            parts: tuple[Any, ...] = key if key.__class__ is tuple else (key,)
+            if any(_is_truth(p) for p in parts):
+                return _with_truths(x, parts)
+        entries = _entries(x.shape, () if alone and key.__class__ is slice and key == _ALL else key)
+        if alone and not entries:
+            return function("identity")(x)
+        found = _advanced(x, entries) if any(_is_advanced(e) for e in entries) else _basic(x, entries)
+        if is_numpy(x) and found.shape == (1,) and not _rank(entries):
+            return function("reshape_to")(found, shape=())
+        return found
+    except Exception as error:
+        hide_frames(error)
+        raise
 
 
 def _rank(entries: list[Any]) -> int:
@@ -320,25 +330,30 @@ def _reject_mask(index: Any) -> None:
         )
 
 
+@boundary
 def setitem(x: NDArray, key: Any, value: Any) -> None:
     """``x[key] = value``: the value broadcasts and is cast to the array's dtype."""
-    data = x._data
-    if STATE.recording and assign_recorded(x, key, value):
-        return
-    if type(key) is not slice:
-        parts: tuple[Any, ...] = key if key.__class__ is tuple else (key,)
-        plain = _numpy_plain if x.__class__ is ndarray else _plain
-        key = tuple(p if type(p) in _BASIC else plain(p) for p in parts)
-    elif not data.ndim and key == _ALL:
-        key = ()
-    if isinstance(value, NDArray):
-        value = value._data
-    elif isinstance(value, bool | int | float | np.generic):
-        value = as_scalar(value, data.dtype)
-    elif value.__class__ is not np.ndarray or value.dtype.kind in "USO":
-        value = _numbers(value, data.dtype)
-    # MXNet's scalars have one dimension: an array of one element may become one element.
-    _write(data, key, value.reshape(()) if value.size == 1 else value)
+    try:
+        data = x._data
+        if STATE.recording and assign_recorded(x, key, value):
+            return
+        if type(key) is not slice:
+            parts: tuple[Any, ...] = key if key.__class__ is tuple else (key,)
+            plain = _numpy_plain if x.__class__ is ndarray else _plain
+            key = tuple(p if type(p) in _BASIC else plain(p) for p in parts)
+        elif not data.ndim and key == _ALL:
+            key = ()
+        if isinstance(value, NDArray):
+            value = value._data
+        elif isinstance(value, bool | int | float | np.generic):
+            value = as_scalar(value, data.dtype)
+        elif value.__class__ is not np.ndarray or value.dtype.kind in "USO":
+            value = _numbers(value, data.dtype)
+        # MXNet's scalars have one dimension: an array of one element may become one element.
+        _write(data, key, value.reshape(()) if value.size == 1 else value)
+    except Exception as error:
+        hide_frames(error)
+        raise
 
 
 def _numbers(value: Any, dtype: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,11 +14,26 @@ from hybridc.dialects.array.shape import resolve_shape
 from hybridc.dtypes import STORED
 from hybridc.errors import ArgumentTypeError, AttributeValueError, CheckError, MXNetError, OneElementError
 from hybridc.ground.absent import explain_habits, without_habits
+from hybridc.ground.display.tracebacks import boundary, hide_frames, hides_frames
 from hybridc.ground.events import RECORDER
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.state import STATE
 from hybridc.ground.watches import shared, written
 from hybridc.sparse_storage import zeros
+
+
+def _updating(name: str, ufunc: Any) -> Callable[[NDArray, Any], NDArray]:
+    """The method of ``+=`` or its like: ``ufunc``, or the operator ``name``, into the array's buffer."""
+
+    @boundary
+    def method(self: NDArray, other: Any) -> NDArray:
+        try:
+            return self._inplace(name, ufunc, other)
+        except Exception as error:
+            hide_frames(error)
+            raise
+
+    return method
 
 
 class NDArray(Fluent):
@@ -120,6 +136,7 @@ class NDArray(Fluent):
     def __len__(self) -> int:
         return len(self._data)
 
+    @boundary
     def reshape(self, *shape: Any, **kwargs: Any) -> Any:
         """The same elements in another shape, sharing memory; see ``nd.reshape`` for 0, -1, -2, -3 and -4.
 
@@ -142,15 +159,19 @@ class NDArray(Fluent):
         >>> y.reshape(0, 1, -1).shape
         (2, 1, 3)
         """
-        if STATE.trace is not None or (STATE.recording and self._entry is not None):
-            return self._recorded_reshape(shape, kwargs)
-        if len(shape) == 1 and not isinstance(shape[0], int):
-            shape = tuple(shape[0])
-        elif not shape:
-            shape = _as_shape(kwargs.get("shape"))
-        return self._like(
-            self._data.reshape(resolve_shape(self._data.shape, shape, bool(kwargs.get("reverse", False))))
-        )
+        try:
+            if STATE.trace is not None or (STATE.recording and self._entry is not None):
+                return self._recorded_reshape(shape, kwargs)
+            if len(shape) == 1 and not isinstance(shape[0], int):
+                shape = tuple(shape[0])
+            elif not shape:
+                shape = _as_shape(kwargs.get("shape"))
+            return self._like(
+                self._data.reshape(resolve_shape(self._data.shape, shape, bool(kwargs.get("reverse", False))))
+            )
+        except Exception as error:
+            hide_frames(error)
+            raise
 
     def _like(self, data: Any) -> NDArray:
         """An array of this buffer on the device of this one."""
@@ -417,6 +438,7 @@ class NDArray(Fluent):
         """
         return self._like(self._data)
 
+    @hides_frames
     def backward(self, out_grad: NDArray | None = None, retain_graph: bool = False, train_mode: bool = True) -> None:
         """Compute the gradients of this array with respect to the marked variables.
 
@@ -509,20 +531,11 @@ class NDArray(Fluent):
                 return self
         return self._update(name, other)
 
-    def __iadd__(self, other: Any) -> NDArray:
-        return self._inplace("add", np.add, other)
-
-    def __isub__(self, other: Any) -> NDArray:
-        return self._inplace("subtract", np.subtract, other)
-
-    def __imul__(self, other: Any) -> NDArray:
-        return self._inplace("multiply", np.multiply, other)
-
-    def __itruediv__(self, other: Any) -> NDArray:
-        return self._inplace("divide", np.divide, other)
-
-    def __imod__(self, other: Any) -> NDArray:
-        return self._inplace("modulo", None, other)
+    __iadd__ = _updating("add", np.add)
+    __isub__ = _updating("subtract", np.subtract)
+    __imul__ = _updating("multiply", np.multiply)
+    __itruediv__ = _updating("divide", np.divide)
+    __imod__ = _updating("modulo", None)
 
     def __hash__(self) -> int:
         return id(self) >> 4

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from hybridc.dialects.operator_registry import Attached
 from hybridc.errors import CustomOpError, MXNetError
-from hybridc.ground.location import is_users
+from hybridc.ground.display.tracebacks import own_notes
+from hybridc.ground.location import is_dependency, is_users
 from hybridc.ground.state import STATE
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 _PACKAGE = str(Path(__file__).resolve().parents[1]) + "/"
 _LOCATED = re.compile(r"[^:\n]*:\d+( \(in [^)]*\))?: ")  # a location as Location prints it
-_LIBRARIES = ("numpy", "scipy", "xdsl")
 # The arguments of each method, as text.
 _CALLED = {
     "eager": "an array for each input",
@@ -37,8 +37,7 @@ _CALLED = {
 def user_frames(error: BaseException) -> list[traceback.FrameSummary]:
     """The frames of an error that are neither ours nor of libraries that we use, outermost first."""
     frames = traceback.extract_tb(error.__traceback__)
-    frames = [f for f in frames if is_users(f.filename) and not f.filename.startswith("<")]
-    return [f for f in frames if not any(f"/site-packages/{library}/" in f.filename for library in _LIBRARIES)]
+    return [f for f in frames if is_users(f.filename) and not (f.filename.startswith("<") or is_dependency(f.filename))]
 
 
 def user_line(error: BaseException) -> str:
@@ -75,7 +74,7 @@ def raise_in_context(op: Operator, method: str, error: Exception, *args: Any) ->
         if isinstance(error, ValueError) and "read-only" in str(error):
             said += "; an operator must not change its inputs, so work on a copy: x = x.copy()"
         raise CustomOpError(f"{where} raised {said} ({user_line(error)})") from error
-    if not isinstance(error, CustomOpError) and not getattr(error, "__notes__", None):
+    if not isinstance(error, CustomOpError) and not own_notes(error):
         error.add_note(f"raised in {where}, {user_line(error)}")
 
 

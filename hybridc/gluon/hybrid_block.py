@@ -45,6 +45,7 @@ from hybridc.gluon.parameter import Parameter, ParameterDict
 from hybridc.gluon.summary import summary
 from hybridc.gluon.utils import BlockHooks, HookHandle, device_of, indent, same, shape_is_known, traces
 from hybridc.ground.absent import explain_habits, without_habits
+from hybridc.ground.display.tracebacks import boundary, hide_frames, hides_frames
 from hybridc.ground.events import RECORDER, EventRecorder, EventSource, now
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.locks import ForkLock
@@ -301,6 +302,7 @@ class Block(BlockRoot):
             found.update(child._collect_params_with_prefix(prefix + name))
         return found
 
+    @hides_frames
     def initialize(self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False) -> None:
         """Make and fill the arrays of all parameters; of those whose shapes are not known, at the first call.
 
@@ -337,6 +339,7 @@ class Block(BlockRoot):
 
     # --- files ---------------------------------------------------------------------------------------------
 
+    @hides_frames
     def save_parameters(
         self, filename: str, deduplicate: bool = False, metadata: Mapping[str, str] | None = None
     ) -> None:
@@ -363,6 +366,7 @@ class Block(BlockRoot):
         """
         files.save_parameters(self._collect_params_with_prefix(), filename, deduplicate, metadata)
 
+    @hides_frames
     def load_parameters(
         self,
         filename: str,
@@ -463,6 +467,7 @@ class Block(BlockRoot):
 
     # --- calls ---------------------------------------------------------------------------------------------
 
+    @boundary
     def __call__(self, *args: Any) -> Any:
         """Run ``forward`` between the hooks.
 
@@ -471,18 +476,22 @@ class Block(BlockRoot):
         *args:
             The arguments of ``forward``, by position.
         """
-        trace = STATE.trace
-        if trace is not None:
-            with trace.scope(self):
-                return self.forward(*args)
-        if self._forward_pre_hooks:
-            for hook in list(self._forward_pre_hooks.values()):
-                hook(self, args)
-        out = self.forward(*args)
-        if self._forward_hooks:
-            for hook in list(self._forward_hooks.values()):
-                hook(self, args, out)
-        return out
+        try:
+            trace = STATE.trace
+            if trace is not None:
+                with trace.scope(self):
+                    return self.forward(*args)
+            if self._forward_pre_hooks:
+                for hook in list(self._forward_pre_hooks.values()):
+                    hook(self, args)
+            out = self.forward(*args)
+            if self._forward_hooks:
+                for hook in list(self._forward_hooks.values()):
+                    hook(self, args, out)
+            return out
+        except Exception as error:
+            hide_frames(error)
+            raise
 
     # A user's block may name its inputs, as ``def forward(self, x, y)``: ``**_`` tells type checkers so.
     def forward(self, *args: Any, **_: Any) -> Any:
@@ -776,6 +785,7 @@ class HybridBlock(Block):
             self._drop_graphs()
         super().hybridize(active, **kwargs)
 
+    @boundary
     def __call__(self, *args: Any) -> Any:
         """Run the compiled graph if it is hybridized, else ``forward``, between the hooks.
 
@@ -784,28 +794,32 @@ class HybridBlock(Block):
         *args:
             The arguments of the forward, by position: arrays or symbols, lists of them, and whatever else it takes.
         """
-        if STATE.trace is not None:
-            return super().__call__(*args)
-        if not args or type(args[0]) is not NDArray:
-            owner = next(traces(args), None)
-            if owner is not None:  # Symbols: record into their trace
-                with owner.active():
-                    return super().__call__(*args)
-        if self._forward_pre_hooks:
-            for hook in list(self._forward_pre_hooks.values()):
-                hook(self, args)
-        if self._active:
-            graph = self.__dict__.get("_cached_graph")
-            try:
-                out = (self._compile(args) if graph is None else graph)(*args)
-            except DeferredInitializationError:  # it was initialized after a call that failed without
-                out = self._compile(args)(*args)
-        else:
-            out = self._forward_eagerly(args)
-        if self._forward_hooks:
-            for hook in list(self._forward_hooks.values()):
-                hook(self, args, out)
-        return out
+        try:
+            if STATE.trace is not None:
+                return super().__call__(*args)
+            if not args or type(args[0]) is not NDArray:
+                owner = next(traces(args), None)
+                if owner is not None:  # Symbols: record into their trace
+                    with owner.active():
+                        return super().__call__(*args)
+            if self._forward_pre_hooks:
+                for hook in list(self._forward_pre_hooks.values()):
+                    hook(self, args)
+            if self._active:
+                graph = self.__dict__.get("_cached_graph")
+                try:
+                    out = (self._compile(args) if graph is None else graph)(*args)
+                except DeferredInitializationError:  # it was initialized after a call that failed without
+                    out = self._compile(args)(*args)
+            else:
+                out = self._forward_eagerly(args)
+            if self._forward_hooks:
+                for hook in list(self._forward_hooks.values()):
+                    hook(self, args, out)
+            return out
+        except Exception as error:
+            hide_frames(error)
+            raise
 
     def overrides_forward(self) -> bool:
         """Whether the class overrides ``forward``, which may then take arguments of any type."""
@@ -911,6 +925,7 @@ class HybridBlock(Block):
         """
         infer_parameter_types(self, args)
 
+    @hides_frames
     def infer_shape(self, *args: Any) -> None:
         """Give parameters of unknown shape the shape that follows from the inputs.
 
@@ -947,6 +962,7 @@ class HybridBlock(Block):
 
     # --- the compiled graph --------------------------------------------------------------------------------
 
+    @hides_frames
     def trace(self, *args: Any) -> Any:
         """The first stage of the compiler for these inputs: ``net.trace(x).optimize().lower().compile()``.
 
@@ -1037,6 +1053,7 @@ class HybridBlock(Block):
         )
         self._prepare((x, *args))
 
+    @hides_frames
     def compile(self, *args: Any, dtype: Any = "float32", training: bool = False) -> None:
         """Compile for calls with such arguments, without running: the next such call compiles nothing.
 

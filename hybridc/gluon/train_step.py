@@ -18,6 +18,7 @@ from hybridc.gluon.hybridize.parameter_average import average
 from hybridc.gluon.hybridize.report import Report
 from hybridc.gluon.hybridize.step_graph import REMEDY, Bound, StepEntry, StepGraphs, StepPart, StepSettings
 from hybridc.gluon.trainer import Trainer
+from hybridc.ground.display.tracebacks import hides_frames
 from hybridc.ground.events import RECORDER
 from hybridc.ground.locks import ForkLock
 from hybridc.ground.nesting import as_list, flatten, regroup
@@ -112,6 +113,7 @@ class TrainStep:
         self._lock = ForkLock()
         trainer.attend(self)
 
+    @hides_frames
     def __call__(self, data: Any, label: Any = None, batch_size: float | None = None) -> Any:
         """Train with one batch, and return what the loss gives.
 
@@ -148,6 +150,7 @@ class TrainStep:
                 self._average()
             return results
 
+    @hides_frames
     def compile(self, data: Any, label: Any = None, dtype: Any = "float32") -> None:
         """Compile for batches of such data and labels, without training: the next such call compiles nothing.
 

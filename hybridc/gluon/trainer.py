@@ -21,6 +21,7 @@ from hybridc.gluon.training.device_updates import DeviceUpdates
 from hybridc.gluon.training.fresh_gradients import freshness
 from hybridc.gluon.training.rank_updates import RankUpdates
 from hybridc.gluon.training.store_updates import StoreUpdates
+from hybridc.ground.display.tracebacks import hides_frames
 from hybridc.ground.events import RECORDER, now
 from hybridc.kvstore import KVStoreBase, create, sharing
 from hybridc.kvstore.base import is_over_ranks
@@ -268,6 +269,7 @@ class Trainer:
 
     # --- steps ---------------------------------------------------------------------------------------------
 
+    @hides_frames
     def step(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
         """Update all parameters with their gradients. If mixed precision finds an overflow, all are left as they are.
 
@@ -286,6 +288,7 @@ class Trainer:
         if begin:
             RECORDER.add("api", "Trainer.step", begin)
 
+    @hides_frames
     def allreduce_grads(self) -> None:
         """Write the sum of the gradients of all devices into each of them; with one device they are that already.
 
@@ -300,6 +303,7 @@ class Trainer:
         """The part of :meth:`step` that MXNet lets a subclass replace."""
         self._updates.sum_gradients()
 
+    @hides_frames
     def update(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
         """The part of :meth:`step` after :meth:`allreduce_grads`, with which gradients can be changed in between.
 

@@ -14,6 +14,10 @@ _PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 # Python's standard library, and installed packages: only frames of the former are skipped.
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
 _INSTALLED = (os.path.join(_LIBRARY, "site-packages"), os.path.join(_LIBRARY, "dist-packages"))
+# The packages that we call.
+_DEPENDENCIES = tuple(f"/site-packages/{name}/" for name in ("numpy", "scipy", "xdsl", "llvmlite", "ml_dtypes"))
+#: How the files of operators' functions begin, which are generated.
+FUNCTION_FILE = "<function of"
 
 
 @dataclass(frozen=True)
@@ -32,9 +36,17 @@ class Location:
 @functools.cache
 def is_users(file: str) -> bool:
     """Whether a file is a user's, or of a library that is not ours."""
-    if file.startswith((_PACKAGE, "<function of", "<frozen ")):
+    if file.startswith((_PACKAGE, FUNCTION_FILE, "<frozen ")):
         return False
     return not file.startswith(_LIBRARY) or file.startswith(_INSTALLED)
+
+
+@functools.cache
+def is_dependency(file: str) -> bool:
+    """Whether a file is of Python's own library, or of a package that we use: it does what its caller asked for."""
+    if file.startswith("<frozen ") or any(package in file for package in _DEPENDENCIES):
+        return True
+    return file.startswith(_LIBRARY) and not file.startswith((_PACKAGE, *_INSTALLED))
 
 
 def user_depth() -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 
 from hybridc.errors import CheckError
+from hybridc.ground.display.tracebacks import hides_frames
 from hybridc.metric.eval_metric import Array, EvalMetric, Names, alias, check_label_shapes, register, values
 
 
@@ -176,6 +177,7 @@ class _Binary(EvalMetric):
         """
         return counts.f1()
 
+    @hides_frames
     def update(self, labels: Any, preds: Any) -> None:
         labels, preds = check_label_shapes(labels, preds, True)
         batches = [_Confusion()] if self.average == "macro" else [self._local, self._global]
@@ -414,6 +416,7 @@ class PCC(EvalMetric):
     ) -> None:
         super().__init__(name, output_names, label_names, has_global_stats=has_global_stats)
 
+    @hides_frames
     def update(self, labels: Any, preds: Any) -> None:
         labels, preds = check_label_shapes(labels, preds, True)
         for label, pred in zip(labels, preds):

@@ -14,6 +14,7 @@ from hybridc.array.ndarray import NDArray, values_of
 from hybridc.communication import Communicator, communicator
 from hybridc.dtypes import computed
 from hybridc.errors import NotOverriddenError
+from hybridc.ground.display.tracebacks import hides_frames
 from hybridc.registry import get_alias_func, get_create_func, get_register_func
 
 Array = npt.NDArray[Any]
@@ -104,6 +105,7 @@ class EvalMetric:
         self.global_sum_metric: Any = 0.0
         self.reset()
 
+    @hides_frames
     def update(self, labels: Any, preds: Any) -> None:
         """Take in one batch. Here: each pair of arrays by :meth:`measure`.
 
@@ -395,6 +397,7 @@ class CompositeEvalMetric(EvalMetric):
         for metric in self.metrics:
             metric.update_dict(labels, preds)
 
+    @hides_frames
     def update(self, labels: Any, preds: Any) -> None:
         for metric in self.metrics:
             metric.update(labels, preds)
@@ -444,6 +447,7 @@ class Loss(EvalMetric):
     def __init__(self, name: str = "loss", output_names: Names = None, label_names: Names = None) -> None:
         super().__init__(name, output_names, label_names, has_global_stats=True)
 
+    @hides_frames
     def update(self, _: Any, preds: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Take in the losses of one batch.
 
@@ -537,6 +541,7 @@ class CustomMetric(EvalMetric):
         self._feval = feval
         self._allow_extra_outputs = allow_extra_outputs
 
+    @hides_frames
     def update(self, labels: Any, preds: Any) -> None:
         if not self._allow_extra_outputs:
             labels, preds = check_label_shapes(labels, preds, True)

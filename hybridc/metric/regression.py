@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy
 
+from hybridc.ground.display.tracebacks import hides_frames
 from hybridc.metric.eval_metric import Array, EvalMetric, Names, alias, check_label_shapes, register, values
 
 
@@ -114,6 +115,7 @@ class PearsonCorrelation(EvalMetric):
         self.average = average
         super().__init__(name, output_names, label_names, average=average, has_global_stats=True)
 
+    @hides_frames
     def update(self, labels: Any, preds: Any) -> None:
         labels, preds = check_label_shapes(labels, preds, True)
         for label, pred in zip(labels, preds):

@@ -28,6 +28,7 @@ from hybridc.dialects.operator import Operator
 from hybridc.dialects.operator_registry import of_function
 from hybridc.dtypes import FLOAT16, FLOAT32, FLOAT64
 from hybridc.errors import ArgumentTypeError, DTypeError
+from hybridc.ground.display.tracebacks import boundary, hide_frames
 from hybridc.ground.events import RECORDER
 from hybridc.ground.state import STATE
 
@@ -130,24 +131,29 @@ def unary(name: str, operator: str, ufunc: Any, doc: str) -> Callable[..., Any]:
     op = of_function(operator).bind()
     eager, dtypes, common_dtype = _native(op, ufunc)
 
+    @boundary
     def apply(x: Any, out: Any = None, **kwargs: Any) -> Any:
-        if type(x) is ndarray and out is None and not kwargs and STATE.trace is None:
-            data = x._data
-            dtype = data.dtype
-            if (dtype is common_dtype or dtype in dtypes) and not (RECORDER.operators or AUTOCAST.rules):
-                try:
-                    result = eager(data)
-                except Exception as error:
-                    explain(op, [data], error)
-                    raise
-                if STATE.recording:
-                    return recorded(op, (x,), (data,), result)
-                return ndarray(result if type(result) is onp.ndarray else onp.asarray(result))
-        if kwargs:
-            check_ufunc(name, kwargs)
-        if isinstance(x, NUMBERS):
-            return ufunc(x).item() if ufunc is not None else applied(op, [ndarray(onp.asarray(x))], out).item()
-        return applied(op, [x], out)
+        try:
+            if type(x) is ndarray and out is None and not kwargs and STATE.trace is None:
+                data = x._data
+                dtype = data.dtype
+                if (dtype is common_dtype or dtype in dtypes) and not (RECORDER.operators or AUTOCAST.rules):
+                    try:
+                        result = eager(data)
+                    except Exception as error:
+                        explain(op, [data], error)
+                        raise
+                    if STATE.recording:
+                        return recorded(op, (x,), (data,), result)
+                    return ndarray(result if type(result) is onp.ndarray else onp.asarray(result))
+            if kwargs:
+                check_ufunc(name, kwargs)
+            if isinstance(x, NUMBERS):
+                return ufunc(x).item() if ufunc is not None else applied(op, [ndarray(onp.asarray(x))], out).item()
+            return applied(op, [x], out)
+        except Exception as error:
+            hide_frames(error)
+            raise
 
     return _named(apply, name, doc)
 
@@ -168,35 +174,40 @@ def binary(name: str, operator: str, ufunc: Any, doc: str) -> Callable[..., Any]
             return None if dtype is BOOL else as_scalar(x, dtype)
         return dtype.type(x) if dtype in _FLOATS else None
 
+    @boundary
     def apply(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
-        if out is None and not kwargs and STATE.trace is None:
-            first = second = None
-            if type(x1) is ndarray:
-                first = x1._data
-                if type(x2) is ndarray:
+        try:
+            if out is None and not kwargs and STATE.trace is None:
+                first = second = None
+                if type(x1) is ndarray:
+                    first = x1._data
+                    if type(x2) is ndarray:
+                        second = x2._data
+                        dtype = first.dtype
+                        if dtype is not second.dtype or (dtype is not common_dtype and dtype not in dtypes):
+                            first = None
+                    elif type(x2) is float or type(x2) is int:
+                        second = converted(x2, first.dtype)
+                elif type(x2) is ndarray and (type(x1) is float or type(x1) is int):
                     second = x2._data
-                    dtype = first.dtype
-                    if dtype is not second.dtype or (dtype is not common_dtype and dtype not in dtypes):
-                        first = None
-                elif type(x2) is float or type(x2) is int:
-                    second = converted(x2, first.dtype)
-            elif type(x2) is ndarray and (type(x1) is float or type(x1) is int):
-                second = x2._data
-                first = converted(x1, second.dtype)
-            if first is not None and second is not None and not (RECORDER.operators or AUTOCAST.rules):
-                try:
-                    result = eager(first, second)
-                except Exception as error:
-                    explain(op, [onp.asarray(a) for a in (first, second)], error)
-                    raise
-                if STATE.recording:
-                    return recorded(op, (x1, x2), (first, second), result)
-                return ndarray(result if type(result) is onp.ndarray else onp.asarray(result))
-        if kwargs:
-            check_ufunc(name, kwargs)
-        if isinstance(x1, NUMBERS) and isinstance(x2, NUMBERS):
-            return ufunc(x1, x2).item()
-        return applied(op, [x1, x2], out)
+                    first = converted(x1, second.dtype)
+                if first is not None and second is not None and not (RECORDER.operators or AUTOCAST.rules):
+                    try:
+                        result = eager(first, second)
+                    except Exception as error:
+                        explain(op, [onp.asarray(a) for a in (first, second)], error)
+                        raise
+                    if STATE.recording:
+                        return recorded(op, (x1, x2), (first, second), result)
+                    return ndarray(result if type(result) is onp.ndarray else onp.asarray(result))
+            if kwargs:
+                check_ufunc(name, kwargs)
+            if isinstance(x1, NUMBERS) and isinstance(x2, NUMBERS):
+                return ufunc(x1, x2).item()
+            return applied(op, [x1, x2], out)
+        except Exception as error:
+            hide_frames(error)
+            raise
 
     return _named(apply, name, doc)
 

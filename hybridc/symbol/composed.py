@@ -35,6 +35,7 @@ from hybridc.errors import (
     UnknownShapeError,
     UnsupportedError,
 )
+from hybridc.ground.display.tracebacks import boundary, hide_frames
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.location import Location, user_location
 from hybridc.ground.state import STATE
@@ -206,26 +207,31 @@ def symbolic(owner: Any, function: str, hint: str, scalar_hint: str = "", reflec
     The hints name nodes: of symbols, of a symbol and a number, of a number and a symbol.
     """
 
+    @boundary
     def call(*args: Any, **kwargs: Any) -> Any:
-        meaning = getattr(owner, function)  # looked up at each call: operators may be overridden
-        if not composing():
-            kwargs.pop("attr", None)  # of a node, which a trace does not have
-            return meaning(*args, **kwargs)
-        chosen = hint
-        if scalar_hint and len(args) > 1:
-            numbers = [isinstance(a, int | float | np.number) for a in args[:2]]
-            chosen = scalar_hint if numbers[1] else reflected_hint if numbers[0] else hint
-        given, users = kwargs.pop("name", None), cast("dict[str, Any]", kwargs.pop("attr", None) or {})
-        attrs = {key: str(value) for key, value in users.items()}
-        for key in [k for k in kwargs if k in HIDDEN or is_hidden(k)]:
-            attrs[key] = str(kwargs.pop(key))
-        arguments = {**dict(zip(_parameters(meaning), args, strict=False)), **kwargs}
-        with COMPOSER.active(), COMPOSER.naming(given, chosen, attrs, arguments):
-            try:
+        try:
+            meaning = getattr(owner, function)  # looked up at each call: operators may be overridden
+            if not composing():
+                kwargs.pop("attr", None)  # of a node, which a trace does not have
                 return meaning(*args, **kwargs)
-            except MXNetError as error:
-                _locate(error)
-                raise
+            chosen = hint
+            if scalar_hint and len(args) > 1:
+                numbers = [isinstance(a, int | float | np.number) for a in args[:2]]
+                chosen = scalar_hint if numbers[1] else reflected_hint if numbers[0] else hint
+            given, users = kwargs.pop("name", None), cast("dict[str, Any]", kwargs.pop("attr", None) or {})
+            attrs = {key: str(value) for key, value in users.items()}
+            for key in [k for k in kwargs if k in HIDDEN or is_hidden(k)]:
+                attrs[key] = str(kwargs.pop(key))
+            arguments = {**dict(zip(_parameters(meaning), args, strict=False)), **kwargs}
+            with COMPOSER.active(), COMPOSER.naming(given, chosen, attrs, arguments):
+                try:
+                    return meaning(*args, **kwargs)
+                except MXNetError as error:
+                    _locate(error)
+                    raise
+        except Exception as error:
+            hide_frames(error)
+            raise
 
     return functools.update_wrapper(call, getattr(owner, function, call))
 

@@ -16,6 +16,7 @@ if __name__ == "__main__":
 
 import pytest
 
+from hybridc.ground.display.tracebacks import own_notes
 from tests.errors import cases
 
 SOURCE = Path(cases.__file__).resolve()
@@ -33,7 +34,7 @@ def message(name):
         cases.CASES[name]()
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
-        text = "\n".join([text, *(f"note: {note}" for note in getattr(error, "__notes__", []))])
+        text = "\n".join([text, *(f"note: {note}" for note in own_notes(error))])
     else:
         text = "no error"
     lines = SOURCE.read_text().splitlines()

@@ -11,6 +11,7 @@ from custom_ops import array, declare, double_backward, double_forward
 import hybridc as mx
 from hybridc import autograd, nd
 from hybridc.errors import CustomOpError, DTypeError, MXNetError, ShapeError
+from hybridc.ground.display.tracebacks import own_notes
 
 
 def bare(error):
@@ -153,7 +154,7 @@ def test_a_backward_of_the_wrong_shape_names_both_shapes(apply):
         "assign: a value of shape (5, 3) does not fit into an array of shape (4, 3); out_data[i] has the shape that "
         "infer_shape gives for output i, in_grad[i] that of input i"
     )
-    (note,) = error.value.__notes__
+    (note,) = own_notes(error.value)
     assert note.startswith("raised in custom operator 'misfit': Op.backward, ")
     assert __file__ in note
 
@@ -206,7 +207,7 @@ def test_errors_inside_an_operator_of_nd_keep_their_type(apply):
     declare("inner", forward)
     with pytest.raises(ShapeError, match="do not broadcast") as error:
         apply(lambda F, x: F.Custom(x, op_type="inner"), array([1.0]))
-    assert "custom operator 'inner': Op.forward" in error.value.__notes__[0]
+    assert "custom operator 'inner': Op.forward" in own_notes(error.value)[0]
 
 
 def test_interrupts_pass_through(apply):

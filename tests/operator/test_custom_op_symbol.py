@@ -16,6 +16,7 @@ from custom_ops import Function, array, declare, double_backward, double_forward
 import hybridc as mx
 from hybridc import autograd, nd
 from hybridc.errors import CustomOpError, MXNetError, ShapeError
+from hybridc.ground.display.tracebacks import own_notes
 
 GOOD = {"forward": double_forward, "backward": double_backward}
 HERE = __file__
@@ -118,7 +119,7 @@ def test_errors_of_nd_inside_inference_keep_type_and_place():
     with pytest.raises(ShapeError, match=r"operator b: add: .* do not broadcast: .* \(infer_shape was given") as error:
         composed("inner").infer_shape(x=(2,))
     line = infer_shape.__code__.co_firstlineno + 1
-    assert error.value.__notes__ == [
+    assert own_notes(error.value) == [
         f"raised in custom operator 'inner': Prop.infer_shape, {HERE}:{line} in infer_shape"
     ]
     lines = [f.lineno for f in traceback.extract_tb(error.value.__cause__.__traceback__) if f.filename == HERE]

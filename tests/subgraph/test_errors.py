@@ -12,6 +12,7 @@ import hybridc as mx
 from hybridc import autograd, nd
 from hybridc.errors import CustomOpError, MXNetError
 from hybridc.gluon import nn
+from hybridc.ground.display.tracebacks import own_notes
 
 HERE = str(pathlib.Path(__file__).resolve())
 
@@ -127,7 +128,7 @@ def test_run_that_raises():
     partitioner("taken", {"exp"}, run=run)
     with pytest.raises(MXNetError) as caught:
         exp_net()(values(2))
-    assert caught.value.__notes__ == [f"raised in backend 'taken': Taken.run of taken0, {line_of('# in run')} in run"]
+    assert own_notes(caught.value) == [f"raised in backend 'taken': Taken.run of taken0, {line_of('# in run')} in run"]
 
 
 WRONG_RESULTS = [

@@ -18,6 +18,7 @@ from hybridc.gluon.data.queues import ConnectionWrapper, Queue, SimpleQueue, fet
 from hybridc.gluon.data.queues import as_in_context as _as_in_context
 from hybridc.gluon.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 from hybridc.gluon.data.workers import WorkerPool, too_slow
+from hybridc.ground.display.tracebacks import hides_frames
 from hybridc.ground.events import recorded
 from hybridc.ground.limits import thread_pool
 from hybridc.ground.state import STATE
@@ -358,6 +359,7 @@ class _Batches:
     def __iter__(self) -> _Batches:
         return self
 
+    @hides_frames
     def __next__(self) -> Any:
         self._fill(self._ahead + 1)
         if not self._under_way:

@@ -36,6 +36,7 @@ from hybridc import random
 from hybridc.array.ndarray import NDArray
 from hybridc.array.numpy_array import as_numpy, is_numpy
 from hybridc.errors import MXNetError
+from hybridc.ground.display.tracebacks import hide_frames
 from hybridc.ground.limits import processes_refused, thread
 
 Array = npt.NDArray[Any]
@@ -276,6 +277,7 @@ def _attempt(load: Load, indices: Sequence[Any], seed: int) -> Any:
         with random.isolated(seed):
             return load(indices)
     except Exception as error:
+        hide_frames(error)
         return _Failure(_portable(error), WorkerTraceback(traceback.format_exc()))
 
 

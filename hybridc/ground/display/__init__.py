@@ -1,0 +1,1 @@
+"""What people read: tracebacks, and descriptions of objects."""
