@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from hybridc.errors import CheckError
 from hybridc.ground.absent import absent as _absent
+from hybridc.ground.display.arguments_text import called, settings
 
 
 class LRScheduler:
@@ -63,6 +64,9 @@ class LRScheduler:
         self.warmup_final_lr = base_lr
         self.warmup_begin_lr = warmup_begin_lr
         self.warmup_mode = warmup_mode
+
+    def __repr__(self) -> str:
+        return called(self, settings(self, always=("base_lr",)))
 
     def get_warmup_lr(self, num_update: int) -> float:
         """The rate during the warm-up.

@@ -104,6 +104,15 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.io.io": "hybridc.image.record_iter hybridc.image.det_record_iter",
         "hybridc.recordio": "hybridc.image.codec",
     },
+    "what notebooks show: programs do without it": {
+        "hybridc.array.ndarray": "hybridc.ground.display.html",
+        "hybridc.array.sparse": "hybridc.ground.display.html",
+        "hybridc.ground.display.stage_views": "hybridc.ground.display.html",
+        "hybridc.gluon.hybrid_block": "hybridc.ground.display.block_html",
+        "hybridc.gluon.parameter": "hybridc.ground.display.block_html",
+        "hybridc.gluon.trainer": "hybridc.ground.display.html",
+        "hybridc.optimizer.base_optimizer": "hybridc.ground.display.html",
+    },
     "heavy modules of others": {
         "hybridc.dialects.operator_registry": "importlib.metadata",
         "hybridc.test_utils.distributions": "scipy",

@@ -14,6 +14,7 @@ from hybridc.dialects.array.shape import resolve_shape
 from hybridc.dtypes import STORED
 from hybridc.errors import ArgumentTypeError, AttributeValueError, CheckError, MXNetError, OneElementError
 from hybridc.ground.absent import explain_habits, without_habits
+from hybridc.ground.display.arguments_text import typed
 from hybridc.ground.display.tracebacks import boundary, hide_frames, hides_frames
 from hybridc.ground.events import RECORDER
 from hybridc.ground.hooks import HOOKS
@@ -186,6 +187,13 @@ class NDArray(Fluent):
     def __repr__(self) -> str:
         shape = "x".join(map(str, self.shape))
         return f"\n{self.asnumpy()!s}\n<NDArray {shape} @{self.context}>"
+
+    def _repr_html_(self) -> str:
+        """The first rows and columns, and nothing computed beyond them."""
+        from hybridc.ground.display.html import array_html
+
+        title = f"{type(self).__name__} {typed(self.dtype, self.shape)} @{self.context}"
+        return array_html(title, self.shape, lambda key: values_of(self.detach()[key]))
 
     # --- values --------------------------------------------------------------------------------------------
 

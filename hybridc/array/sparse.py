@@ -20,6 +20,7 @@ from hybridc.errors import (
     ShapeError,
     UnsupportedError,
 )
+from hybridc.ground.display.arguments_text import typed
 from hybridc.ground.events import RECORDER, now
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.location import user_location
@@ -83,6 +84,13 @@ class BaseSparseNDArray(NDArray):
     def __repr__(self) -> str:
         shape = "x".join(map(str, self.shape))
         return f"\n<{type(self).__name__} {shape} @{self.context}>"
+
+    def _repr_html_(self) -> str:
+        """What is stored; the elements are not made dense for a look."""
+        from hybridc.ground.display.html import line
+
+        stored = f"{self._data.data.size:,} of {self.size:,} elements stored"
+        return line(f"{type(self).__name__} {typed(self.dtype, self.shape)} @{self.context}, {stored}")
 
     def _numbers(self) -> Any:
         if STATE.trace is not None and STATE.reading is not None:

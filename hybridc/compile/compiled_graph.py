@@ -16,6 +16,7 @@ from hybridc.dialects.error_context import raise_located
 from hybridc.errors import MXNetError
 from hybridc.ground.cached import cached_property
 from hybridc.ground.compiler_output import compiling
+from hybridc.ground.display.stage_views import stage_html, stage_text
 from hybridc.ground.events import RECORDER
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.locks import UPDATES
@@ -80,6 +81,8 @@ class CompiledGraph:
         self._is_repeated = False
         self._inputs_of: dict[int, frozenset[int]] = {}
         self._inputs_of_heads: dict[tuple[int, ...], frozenset[int]] = {}
+
+    __repr__, _repr_html_ = stage_text, stage_html
 
     @cached_property
     def at_once(self) -> Callable[..., Any] | None:

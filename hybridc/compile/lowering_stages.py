@@ -22,6 +22,7 @@ from hybridc.compile.targets import Planning, Target, target_named
 from hybridc.dialects.body import Body
 from hybridc.dialects.mlir.graph_notes import DONATED, HEADS, ROWS, SAVED
 from hybridc.ground import compiler_output
+from hybridc.ground.display.stage_views import stage_html, stage_text
 from hybridc.ground.records import dataclass
 from hybridc.ir.planned import Program
 from hybridc.ir.structured import dtype_of, kernels, shape_of
@@ -82,6 +83,8 @@ class Optimized:
     grads: tuple[int, ...]
     module: ModuleOp
 
+    __repr__, _repr_html_ = stage_text, stage_html
+
     def __str__(self) -> str:
         return mlir_text(self.module)
 
@@ -130,6 +133,8 @@ class Formed:
     module: ModuleOp
     target: Target
 
+    __repr__, _repr_html_ = stage_text, stage_html
+
     def __str__(self) -> str:
         return mlir_text(self.module)
 
@@ -162,6 +167,8 @@ class Structured:
     grads: tuple[int, ...]
     module: ModuleOp
 
+    __repr__, _repr_html_ = stage_text, stage_html
+
     def __str__(self) -> str:
         return mlir_text(self.module)
 
@@ -175,6 +182,8 @@ class Lowered:
     module: ModuleOp
     programs: dict[str, Program]
     target: Target
+
+    __repr__, _repr_html_ = stage_text, stage_html
 
     def __str__(self) -> str:
         return "\n\n".join(p.source for p in self.programs.values())

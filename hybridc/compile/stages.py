@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from hybridc.compile.collector import collector_at_rest
 from hybridc.compile.long_compilation import reported_if_long
 from hybridc.ground.cached import cached_property
+from hybridc.ground.display.stage_views import stage_html, stage_text
 from hybridc.ground.events import recorded
 from hybridc.ground.records import dataclass
 from hybridc.trace.equal_layers import with_equal_layers
@@ -48,6 +49,8 @@ class Traced:
         from hybridc.compile.lowering_stages import module_of
 
         return module_of(self)
+
+    __repr__, _repr_html_ = stage_text, stage_html
 
     def __str__(self) -> str:
         from hybridc.compile.lowering_stages import mlir_text

@@ -659,6 +659,11 @@ class Block(BlockRoot):
     def __repr__(self) -> str:
         return self._repr({k: v for k, v in self.__dict__.items() if isinstance(v, Block)})
 
+    def _repr_html_(self) -> str:
+        from hybridc.ground.display.block_html import block_html
+
+        return block_html(self)
+
     def _repr(self, children: Mapping[str, Block]) -> str:
         lines = "\n".join(f"  ({name}): {indent(repr(block), 2)}" for name, block in children.items())
         return f"{type(self).__name__}(\n{lines}\n)"

@@ -17,6 +17,7 @@ from hybridc.context import CPU, Context, check_device, current_context
 from hybridc.errors import AttributeValueError, CheckError, DeferredInitializationError, UnsupportedError
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.utils import brief, indent, shape_is_known
+from hybridc.ground.display.arguments_text import dtype_name
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.state import STATE
 from hybridc.nd import storage
@@ -119,6 +120,11 @@ class Parameter:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__} {self.name} (shape={self.shape}, dtype={self.dtype})"
+
+    def _repr_html_(self) -> str:
+        from hybridc.ground.display.block_html import parameters_html
+
+        return parameters_html("", [self])
 
     # --- what it is ----------------------------------------------------------------------------------------
 
@@ -726,7 +732,14 @@ class ParameterDict:
 
     def __repr__(self) -> str:
         head = self._prefix + " " if self._prefix else ""
-        return f"{head}(\n" + "\n".join("  " + indent(repr(p), 2) for p in self.values()) + "\n)"
+        # A parameter keeps its dtype as it was given, a name or a class; in one list they read alike.
+        texts = [repr(p).replace(f"dtype={p.dtype}", f"dtype={dtype_name(p.dtype)}") for p in self.values()]
+        return f"{head}(\n" + "\n".join("  " + indent(text, 2) for text in texts) + "\n)"
+
+    def _repr_html_(self) -> str:
+        from hybridc.ground.display.block_html import parameters_html
+
+        return parameters_html(f"{self._prefix}: " if self._prefix else "", self.values())
 
     def __getitem__(self, key: str) -> Parameter:
         return self._params[key]

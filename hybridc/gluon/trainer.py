@@ -21,6 +21,7 @@ from hybridc.gluon.training.device_updates import DeviceUpdates
 from hybridc.gluon.training.fresh_gradients import freshness
 from hybridc.gluon.training.rank_updates import RankUpdates
 from hybridc.gluon.training.store_updates import StoreUpdates
+from hybridc.ground.display.arguments_text import elements_text
 from hybridc.ground.display.tracebacks import hides_frames
 from hybridc.ground.events import RECORDER, now
 from hybridc.kvstore import KVStoreBase, create, sharing
@@ -128,6 +129,22 @@ class Trainer:
         # Of mixed precision, which mx.contrib.amp sets: the scaler of the losses, and what _scale was before.
         self._amp_loss_scaler: Any = None
         self._amp_original_scale = self._scale
+
+    def __repr__(self) -> str:
+        return f"Trainer({self._optimizer!r}, {self._described()})"
+
+    def _repr_html_(self) -> str:
+        from hybridc.ground.display.html import line
+
+        shown = getattr(self._optimizer, "_repr_html_", lambda: line(repr(self._optimizer)))
+        return line(f"Trainer of {self._described()}") + shown()
+
+    def _described(self) -> str:
+        """How much it trains, and how sums over devices and ranks are made."""
+        kvstore = self._kvstore_params["kvstore"]
+        store = kvstore if isinstance(kvstore, str | None) else type(kvstore).__name__
+        where = f", on {', '.join(map(str, self._contexts))}" if len(self._contexts) > 1 else ""
+        return f"{elements_text(self._params)}, kvstore={store!r}{where}"
 
     def _store_of(self, kvstore: Any, compression_params: Mapping[str, Any] | None) -> Any:
         """The store that the user gave, as an object or by the name of a class of his, or that compresses gradients."""

@@ -14,6 +14,7 @@ from hybridc.array.ndarray import NDArray, values_of
 from hybridc.communication import Communicator, communicator
 from hybridc.dtypes import computed
 from hybridc.errors import NotOverriddenError
+from hybridc.ground.display.arguments_text import called, settings
 from hybridc.ground.display.tracebacks import hides_frames
 from hybridc.registry import get_alias_func, get_create_func, get_register_func
 
@@ -276,6 +277,10 @@ class EvalMetric:
             "output_names": self.output_names,
             "label_names": self.label_names,
         }
+
+    def __repr__(self) -> str:
+        # The value is left to get(): of several ranks that is a sum over all of them.
+        return called(self, settings(self))
 
     def __str__(self) -> str:
         return f"EvalMetric: {dict(self.get_name_value())}"

@@ -11,6 +11,7 @@ import numpy as np
 from hybridc.array.ndarray import NDArray, wrap
 from hybridc.dtypes import is_half
 from hybridc.errors import ArgumentTypeError, AttributeValueError, CheckError, MXNetError
+from hybridc.ground.display.arguments_text import called, settings
 from hybridc.ground.watches import written
 from hybridc.lr_scheduler import LRScheduler
 from hybridc.optimizer.runner import Row, Runner
@@ -126,6 +127,20 @@ class Optimizer:
         self._runner = Runner()
         self.set_lr_mult({})
         self.set_wd_mult({})
+
+    def __repr__(self) -> str:
+        return called(self, self._settings())
+
+    def _repr_html_(self) -> str:
+        from hybridc.ground.display.html import settings_table
+
+        return settings_table(type(self).__name__, self._settings())
+
+    def _settings(self) -> dict[str, str]:
+        """What it was made with, and the learning rate, without what a Trainer sets."""
+        always = () if self.lr_scheduler is not None else ("learning_rate",)
+        left_out = {"rescale_grad", "param_idx2name", "param_dict", "sym", *(() if always else ("learning_rate",))}
+        return settings(self, always, left_out, kept_as={"learning_rate": "lr"})
 
     # --- what a subclass defines ---------------------------------------------------------------------------
 

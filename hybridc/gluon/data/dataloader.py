@@ -18,6 +18,7 @@ from hybridc.gluon.data.queues import ConnectionWrapper, Queue, SimpleQueue, fet
 from hybridc.gluon.data.queues import as_in_context as _as_in_context
 from hybridc.gluon.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 from hybridc.gluon.data.workers import WorkerPool, too_slow
+from hybridc.ground.display.arguments_text import value_text
 from hybridc.ground.display.tracebacks import hides_frames
 from hybridc.ground.events import recorded
 from hybridc.ground.limits import thread_pool
@@ -140,6 +141,12 @@ class DataLoader:
         if auto_reload:
             self.refresh()
 
+    def __repr__(self) -> str:
+        facts = [repr(self._dataset), *_order_text(self._batch_sampler)]
+        if self._num_workers:
+            facts.append(f"num_workers={self._num_workers}{', thread_pool=True' * isinstance(self._pool, _Threads)}")
+        return f"{type(self).__name__}({', '.join(facts)})"
+
     def __iter__(self) -> Iterator[Any]:
         started, self._iter = self._iter, None
         batches = self._start() if started is None else started
@@ -199,6 +206,18 @@ def _grouped(dataset: Any, batch_size: int | None, shuffle: bool, sampler: Any, 
     elif shuffle:
         raise ValueError("shuffle must not be specified if sampler is specified")
     return BatchSampler(sampler, batch_size, last_batch or "keep")
+
+
+def _order_text(batches: Any) -> list[str]:
+    """How samples are ordered and grouped, as the arguments of a DataLoader say it."""
+    if type(batches) is not BatchSampler:
+        return [f"batch_sampler={value_text(batches)}"]
+    facts = [f"batch_size={batches._batch_size}"]
+    if type(batches._sampler) is RandomSampler:
+        facts.append("shuffle=True")
+    elif type(batches._sampler) is not SequentialSampler:
+        facts.append(f"sampler={value_text(batches._sampler)}")
+    return facts if batches._last_batch == "keep" else [*facts, f"last_batch={batches._last_batch!r}"]
 
 
 class _Load:

@@ -13,6 +13,7 @@ from hybridc.array.numpy_array import as_default
 from hybridc.dtypes import kind_of
 from hybridc.errors import CheckError
 from hybridc.gluon.data.sampler import Sampler, SequentialSampler
+from hybridc.ground.display.arguments_text import counted, typed, value_text
 from hybridc.recordio import MXIndexedRecordIO
 
 
@@ -27,6 +28,14 @@ class Dataset:
 
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        item = self._item()
+        return f"{type(self).__name__.lstrip('_')}({length_text(self)}{f' of {item}' if item else ''})"
+
+    def _item(self) -> str:
+        """What an item is, as far as that is known without loading one."""
+        return ""
 
     def filter(self, fn: Callable[[Any], Any]) -> Dataset:
         """The items for which ``fn(item)`` is true; every item is looked at once, now.
@@ -127,6 +136,9 @@ class SimpleDataset(Dataset):
     def __init__(self, data: Any) -> None:
         self._data = data
 
+    def _item(self) -> str:
+        return _element(self._data)
+
     def __len__(self) -> int:
         return len(self._data)
 
@@ -156,6 +168,10 @@ class ArrayDataset(Dataset):
                 )
         # Elements of vectors (labels, usually) are NumPy numbers, as in MXNet.
         self._data: list[Any] = [a.asnumpy() if isinstance(a, NDArray) and len(a.shape) == 1 else a for a in args]
+
+    def _item(self) -> str:
+        parts = [_element(data) or "anything" for data in self._data]
+        return parts[0] if len(parts) == 1 else f"({', '.join(parts)})"
 
     def __getitem__(self, idx: int) -> Any:
         if len(self._data) == 1:
@@ -194,6 +210,9 @@ class RecordFileDataset(Dataset):
         self.idx_file = os.path.splitext(self.filename)[0] + ".idx"
         self._record = MXIndexedRecordIO(self.idx_file, self.filename, "r")
 
+    def _item(self) -> str:
+        return f"bytes, {self.filename!r}"
+
     def __getitem__(self, idx: int) -> Any:
         return self._record.read_idx(self._record.keys[idx])
 
@@ -211,6 +230,10 @@ class _DownloadedDataset(Dataset):  # pyright: ignore[reportUnusedClass]
         self._root: Any = os.path.expanduser(root)
         os.makedirs(self._root, exist_ok=True)
         self._get_data()
+
+    def _item(self) -> str:
+        pair = f"({_element(self._data) or 'anything'}, {_element(self._label) or 'anything'})"
+        return pair if self._transform is None else f"{value_text(self._transform)}{pair}"
 
     def __getitem__(self, idx: int) -> Any:
         data, label = self._data[idx], self._label[idx]
@@ -230,6 +253,9 @@ class _SampledDataset(Dataset):
         self._dataset = dataset
         self._indices = indices
 
+    def _item(self) -> str:
+        return repr(self._dataset)
+
     def __len__(self) -> int:
         return len(self._indices)
 
@@ -243,6 +269,9 @@ class _LazyTransformDataset(Dataset):
     def __init__(self, dataset: Dataset, fn: Callable[..., Any]) -> None:
         self._dataset = dataset
         self._fn = fn
+
+    def _item(self) -> str:
+        return f"{value_text(self._fn)} of {self._dataset!r}"
 
     def __len__(self) -> int:
         return len(self._dataset)
@@ -260,5 +289,24 @@ class _TransformFirstClosure:
     def __init__(self, fn: Callable[[Any], Any]) -> None:
         self._fn = fn
 
+    def __repr__(self) -> str:
+        return f"{value_text(self._fn)} of the first"
+
     def __call__(self, first: Any, *rest: Any) -> Any:
         return (self._fn(first), *rest) if rest else self._fn(first)
+
+
+def length_text(collection: Any) -> str:
+    """``1,000 items``, for what has a length."""
+    try:
+        return counted(len(collection), "item")
+    except Exception:  # a class of the user's may have none, or need what is not there
+        return "items"
+
+
+def _element(data: Any) -> str:
+    """What an element of an array or a list is, by the first one; "" if it would have to be loaded."""
+    shape: Any = getattr(data, "shape", None)
+    if shape is not None and hasattr(data, "dtype"):
+        return typed(data.dtype, shape[1:]) if len(shape) > 1 else typed(data.dtype, ()).removesuffix("[]")
+    return type(cast("Any", data[0])).__name__ if isinstance(data, list | tuple) and data else ""

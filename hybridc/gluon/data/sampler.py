@@ -11,6 +11,7 @@ from hybridc import random
 from hybridc.communication import communicator
 from hybridc.communication.data_parts import check_part, total_count
 from hybridc.errors import MXNetError
+from hybridc.ground.display.arguments_text import called, settings
 
 
 class Sampler:
@@ -21,6 +22,9 @@ class Sampler:
 
     def __len__(self) -> int:
         raise TypeError(f"{type(self).__name__} does not define __len__")
+
+    def __repr__(self) -> str:
+        return called(self, settings(self))
 
 
 class SequentialSampler(Sampler):
