@@ -192,7 +192,7 @@ def test_an_array_is_a_table():
     assert shown(mx.np.ones((2, 2))).text.startswith("ndarray float32[2, 2]")
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (3,), (0, 3), (2, 3, 4, 5), (1,) * 9, (20, 20), (7,) * 6])
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (0, 3), (2, 3, 4, 5), (1,) * 9, (20, 10), (7,) * 6])
 @pytest.mark.parametrize("dtype", ["float32", "int64", "bfloat16", "uint8"])
 def test_shapes_and_dtypes(shape, dtype):
     x = np.arange(math.prod(shape)).reshape(shape) % 7
@@ -204,12 +204,12 @@ def test_shapes_and_dtypes(shape, dtype):
 
 def test_a_large_array_shows_its_corner():
     x = nd.zeros((10_000, 1_000))
-    x[19, 19] = 5
+    x[19, 9] = 5
     page = shown(x, most=8000)
     assert len(page.rows) == 21
-    assert {len(row) for row in page.rows} == {21}
-    assert page.rows[20] == ["…"] * 21
-    assert page.rows[19][19:] == ["5", "…"]
+    assert {len(row) for row in page.rows} == {11}
+    assert page.rows[20] == ["…"] * 11
+    assert page.rows[19][9:] == ["5", "…"]
 
 
 def test_nothing_is_read_but_what_is_shown():
@@ -229,7 +229,7 @@ def test_nothing_is_read_but_what_is_shown():
     x.attach_grad()
     with mx.autograd.record():
         shown(x, most=8000)
-    assert reads == [(0, slice(20), slice(20))]
+    assert reads == [(0, slice(20), slice(10))]
 
 
 def test_an_array_whose_computation_failed_shows_the_error():

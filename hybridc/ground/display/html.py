@@ -10,7 +10,7 @@ from html import escape
 from typing import Any
 
 # What one look takes in: rows and columns of a table of numbers, lines and characters of a program.
-_MOST_ROWS, _MOST_LINES, _MOST_CHARACTERS = 20, 200, 20_000
+_MOST_ROWS, _MOST_COLUMNS, _MOST_LINES, _MOST_CHARACTERS = 20, 10, 200, 20_000
 
 
 def line(text: object) -> str:
@@ -35,7 +35,8 @@ def table(rows: Iterable[Sequence[object]], head: Sequence[object] = ()) -> str:
 
 def folded(summary: object, body: str, is_open: bool = False) -> str:
     """A line that unfolds what is HTML already."""
-    return f"<details{' open' * is_open}><summary>{escape(str(summary))}</summary>{body}</details>"
+    inside = f'<div style="margin-left: 1.2em">{body}</div>'
+    return f"<details{' open' * is_open}><summary>{escape(str(summary))}</summary>{inside}</details>"
 
 
 def settings_table(title: str, settings: Mapping[str, object]) -> str:
@@ -48,7 +49,8 @@ def array_html(title: str, shape: Sequence[int], part: Callable[[tuple[Any, ...]
 
     Where it raises, because what computes the array failed, that is shown.
     """
-    key = (*[0] * (len(shape) - 2), *[slice(_MOST_ROWS)] * min(len(shape), 2))
+    corner = (slice(_MOST_ROWS), slice(_MOST_COLUMNS))
+    key = (*[0] * (len(shape) - 2), *corner[2 - min(len(shape), 2) :])
     shown = "" if len(shape) <= 2 else f"; [{', '.join(['0'] * (len(shape) - 2))}, :, :] of it"
     if 0 in shape:
         return line(title)
@@ -57,11 +59,8 @@ def array_html(title: str, shape: Sequence[int], part: Callable[[tuple[Any, ...]
         rows = values.reshape((-1, values.shape[-1]) if values.ndim else (1, 1)).tolist()
     except Exception as error:  # a look at an array does not raise
         return line(title) + preformatted(f"{type(error).__name__}: {error}")
-    lines = (
-        [[_number(x) for x in row] + ["…"] * (shape[-1] > _MOST_ROWS) for row in rows]
-        if shape
-        else [[_number(rows[0][0])]]
-    )
+    is_cut = bool(shape) and shape[-1] > _MOST_COLUMNS
+    lines = [[_number(x) for x in row] + ["…"] * is_cut for row in rows]
     if len(shape) > 1 and shape[-2] > _MOST_ROWS:
         lines.append(["…"] * len(lines[0]))
     return line(f"{title}{shown}") + table(lines)
