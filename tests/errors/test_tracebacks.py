@@ -156,6 +156,20 @@ def test_a_users_own_error_keeps_its_frames_and_causes(hybridized):
     assert shown(error) == ["<lambda>", "hybrid_forward", "hybrid_forward", "forward", "forward"]
 
 
+def test_a_users_error_that_cannot_be_changed():
+    @dataclasses.dataclass(frozen=True)
+    class Frozen(Exception):
+        number: int
+
+    def forward(F, x):
+        raise Frozen(3)
+
+    net = Layer(forward)
+    error = raised(lambda: net(X))
+    assert error.number == 3
+    assert shown(error) == ["<lambda>", "hybrid_forward", "hybrid_forward", "forward"]
+
+
 def test_numpy_is_shown_where_the_user_called_it_and_hidden_where_hybridc_did():
     class Singular(gluon.Block):
         def forward(self, x):

@@ -12,6 +12,7 @@ the outermost one hides; what catches an error inside sees all of its frames. ``
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 from collections.abc import Callable
@@ -74,12 +75,10 @@ def hide_frames(error: Exception) -> None:
     if OPTIONS.traceback == "full" or isinstance(error, _WITH_ALL_FRAMES) or _is_inside(sys._getframe(2)):
         return
     hidden = _shorten(error) + _shorten_causes(error)
-    notes: list[str] = getattr(error, "__notes__", [])
-    for note in [n for n in notes if n.endswith(_SWITCH)]:
-        notes.remove(note)
     if hidden:
         frames, them = ("frame", "is") if hidden == 1 else ("frames", "are")
-        error.add_note(f"({hidden} {frames} of hybridc {them} hidden; {_SWITCH}")
+        with contextlib.suppress(Exception):  # a user's class may refuse notes
+            error.__notes__ = [*own_notes(error), f"({hidden} {frames} of hybridc {them} hidden; {_SWITCH}"]
 
 
 def full_traceback(error: BaseException) -> TracebackType | None:
@@ -95,7 +94,7 @@ def full_traceback(error: BaseException) -> TracebackType | None:
 def own_notes(error: BaseException) -> list[str]:
     """The notes of an error but that of the hidden frames."""
     notes: list[str] = getattr(error, "__notes__", [])
-    return [n for n in notes if not n.endswith(_SWITCH)]
+    return [n for n in notes if not str(n).endswith(_SWITCH)]
 
 
 def _is_inside(frame: FrameType | None) -> bool:
@@ -149,7 +148,7 @@ def _shorten(error: BaseException) -> int:
     hidden = before.hidden + len(entries) - len(shown)
     if len(shown) < len(entries):
         frames = _Frames(_joined(entries, before.whole), _joined(shown, before.shown), hidden)
-        error.__traceback__ = frames.shown
+        error.with_traceback(frames.shown)  # past the __setattr__ that a user's class may have
         vars(error)[_KEY] = frames
     return hidden
 
