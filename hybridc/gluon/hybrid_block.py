@@ -10,7 +10,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NoReturn, Unpack, cast
 
 from hybridc import autograd, nd, symbol
 from hybridc.array.ndarray import NDArray
@@ -30,6 +30,7 @@ from hybridc.errors import (
     ShapeError,
 )
 from hybridc.gluon import files
+from hybridc.gluon.call_errors import by_keyword, explain_call, returned_nothing, unknown_arguments
 from hybridc.gluon.children import BlockRoot, Children, allow_nested
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.export import export
@@ -40,7 +41,7 @@ from hybridc.gluon.hybridize.monitored_graph import MonitoredGraph
 from hybridc.gluon.hybridize.parameter_shapes import infer_parameter_shapes, infer_parameter_types
 from hybridc.gluon.hybridize.report import Report
 from hybridc.gluon.hybridize.sparse_graph import SparseGraph
-from hybridc.gluon.naming import BlockScope
+from hybridc.gluon.naming import BlockScope, NoOptions
 from hybridc.gluon.parameter import Parameter, ParameterDict
 from hybridc.gluon.summary import summary
 from hybridc.gluon.utils import BlockHooks, HookHandle, device_of, indent, same, shape_is_known, traces
@@ -48,6 +49,7 @@ from hybridc.ground.absent import explain_habits, without_habits
 from hybridc.ground.display.tracebacks import boundary, hide_frames, hides_frames
 from hybridc.ground.events import RECORDER, EventRecorder, EventSource, now
 from hybridc.ground.hooks import HOOKS
+from hybridc.ground.location import user_depth
 from hybridc.ground.locks import ForkLock
 from hybridc.ground.state import STATE
 from hybridc.options import OPTIONS
@@ -106,7 +108,11 @@ class Block(BlockRoot):
 
     IN_SUMMARY: ClassVar[bool] = True  # whether it is a line of the table that summary prints
 
-    def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
+    def __init__(
+        self, prefix: str | None = None, params: ParameterDict | None = None, **unknown: Unpack[NoOptions]
+    ) -> None:
+        if unknown:
+            raise unknown_arguments(type(self), unknown)
         if prefix is not None and not isinstance(prefix, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             kind = type(prefix).__name__
             raise ArgumentTypeError(
@@ -468,7 +474,7 @@ class Block(BlockRoot):
     # --- calls ---------------------------------------------------------------------------------------------
 
     @boundary
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **keywords: Unpack[NoOptions]) -> Any:
         """Run ``forward`` between the hooks.
 
         Parameters
@@ -477,14 +483,27 @@ class Block(BlockRoot):
             The arguments of ``forward``, by position.
         """
         try:
+            if keywords:
+                raise by_keyword(self, keywords)
             trace = STATE.trace
             if trace is not None:
                 with trace.scope(self):
-                    return self.forward(*args)
+                    try:
+                        out = self.forward(*args)
+                    except TypeError as error:
+                        explain_call(self, "forward", (), args, {}, error)
+                        raise
+                    return out if out is not None else self._no_result()
             if self._forward_pre_hooks:
                 for hook in list(self._forward_pre_hooks.values()):
                     hook(self, args)
-            out = self.forward(*args)
+            try:
+                out = self.forward(*args)
+            except TypeError as error:
+                explain_call(self, "forward", (), args, {}, error)
+                raise
+            if out is None:
+                self._no_result()
             if self._forward_hooks:
                 for hook in list(self._forward_hooks.values()):
                     hook(self, args, out)
@@ -492,6 +511,10 @@ class Block(BlockRoot):
         except Exception as error:
             hide_frames(error)
             raise
+
+    def _no_result(self) -> None:
+        """Say that the forward returned None: of a block that is never compiled it may be meant."""
+        warnings.warn(returned_nothing(self, "forward"), stacklevel=user_depth())
 
     # A user's block may name its inputs, as ``def forward(self, x, y)``: ``**_`` tells type checkers so.
     def forward(self, *args: Any, **_: Any) -> Any:
@@ -695,8 +718,10 @@ class HybridBlock(Block):
     array([[0., 0., 2.]], dtype=float32)
     """
 
-    def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
-        super().__init__(prefix=prefix, params=params)
+    def __init__(
+        self, prefix: str | None = None, params: ParameterDict | None = None, **unknown: Unpack[NoOptions]
+    ) -> None:
+        super().__init__(prefix=prefix, params=params, **unknown)
         self._active = False
         self._backends: tuple[Any, ...] = ()
         self._is_static = False
@@ -791,7 +816,7 @@ class HybridBlock(Block):
         super().hybridize(active, **kwargs)
 
     @boundary
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **keywords: Unpack[NoOptions]) -> Any:
         """Run the compiled graph if it is hybridized, else ``forward``, between the hooks.
 
         Parameters
@@ -800,6 +825,8 @@ class HybridBlock(Block):
             The arguments of the forward, by position: arrays or symbols, lists of them, and whatever else it takes.
         """
         try:
+            if keywords:
+                raise by_keyword(self, keywords)
             if STATE.trace is not None:
                 return super().__call__(*args)
             if not args or type(args[0]) is not NDArray:
@@ -830,9 +857,17 @@ class HybridBlock(Block):
         """Whether the class overrides ``forward``, which may then take arguments of any type."""
         return type(self).forward is not HybridBlock.forward
 
+    def _no_result(self) -> NoReturn:
+        method = "forward" if self.overrides_forward() else "hybrid_forward"
+        raise CheckError(returned_nothing(self, method))
+
     def _forward_eagerly(self, args: tuple[Any, ...]) -> Any:
         try:
-            return self.forward(*args)
+            out = self.forward(*args)
+            return out if out is not None else self._no_result()
+        except TypeError as error:
+            explain_call(self, "forward", (), args, {}, error)
+            raise
         except (ShapeError, DTypeError, AttributeValueError) as error:
             text = str(error)
             if "(in " not in text:  # else a block inside this one said where
@@ -868,7 +903,11 @@ class HybridBlock(Block):
         trace = STATE.trace
         if trace is not None:
             symbols = {name: trace.parameter(p) for name, p in self._reg_params.items()}
-            return self.hybrid_forward(symbol, *args, **symbols)
+            try:
+                return self.hybrid_forward(symbol, *args, **symbols)
+            except TypeError as error:
+                explain_call(self, "hybrid_forward", (symbol,), args, symbols, error)
+                raise
         ctx = CPU if args and type(args[0]) is NDArray else device_of(args)
         if ctx is None:
             raise NestedArraysError(
@@ -881,10 +920,14 @@ class HybridBlock(Block):
         except DeferredInitializationError:
             self._finish_deferred(self._reg_params, args)
             arrays = {name: p.data(ctx) for name, p in self._reg_params.items()}
-        if ctx is (current := current_context()) or ctx == current:
-            return self.hybrid_forward(nd, *args, **arrays)
-        with Context(ctx):
-            return self.hybrid_forward(nd, *args, **arrays)
+        try:
+            if ctx is (current := current_context()) or ctx == current:
+                return self.hybrid_forward(nd, *args, **arrays)
+            with Context(ctx):
+                return self.hybrid_forward(nd, *args, **arrays)
+        except TypeError as error:
+            explain_call(self, "hybrid_forward", (nd,), args, arrays, error)
+            raise
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
         """Override to compute the outputs with the functions of ``F``.
@@ -1186,7 +1229,9 @@ class _RecordedCalls(EventSource):
 
 def _recorded_call(plain: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(plain)
-    def call(self: Block, *args: Any) -> Any:
+    def call(self: Block, *args: Any, **keywords: Unpack[NoOptions]) -> Any:
+        if keywords:
+            raise by_keyword(self, keywords)
         if STATE.trace is not None:  # symbols take no time that matters
             return plain(self, *args)
         begin = now()

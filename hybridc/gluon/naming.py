@@ -30,6 +30,10 @@ class BlockOptions(TypedDict, total=False):
     params: ParameterDict | None
 
 
+class NoOptions(TypedDict):
+    """Further keywords of the base of blocks: there are none, and one that is given is an error."""
+
+
 class BlockScope:
     """``with block.name_scope():`` gives blocks made inside names that begin with the block's prefix."""
 

@@ -17,6 +17,7 @@ from hybridc.context import CPU, Context, check_device, current_context
 from hybridc.errors import AttributeValueError, CheckError, DeferredInitializationError, UnsupportedError
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.utils import brief, indent, shape_is_known
+from hybridc.ground.absent import explain_habits
 from hybridc.ground.display.arguments_text import dtype_name
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.state import STATE
@@ -702,6 +703,9 @@ class _Value(initializer.Initializer):
 
     def _init_weight(self, name: str, arr: Any) -> None:
         arr[:] = self._value
+
+
+explain_habits("Parameter", Parameter)
 
 
 class ParameterDict:

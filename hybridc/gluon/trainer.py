@@ -108,13 +108,13 @@ class Trainer:
         update_on_kvstore: bool | None = None,
     ) -> None:
         self._params = _as_list(params)
+        self._optimizer = self._make_optimizer(optimizer, dict(optimizer_params or {}))
         self._contexts = _contexts(self._params)
         for param in self._params:
             param.set_trainer(self)
         self._kvstore_params = {"kvstore": kvstore, "update_on_kvstore": update_on_kvstore}
         store = self._store_of(kvstore, compression_params)
         on_store = self._updates_on(store)
-        self._optimizer = self._make_optimizer(optimizer, dict(optimizer_params or {}))
         strategy = DeviceUpdates
         if store is not None:
             strategy = RankUpdates if sharing.sums_over_ranks(store) else StoreUpdates

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import difflib
 import re
+import sys
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
 from hybridc.errors import AbsentError
+from hybridc.ground.location import user_depth
 
 # What hybridc lacks of MXNet: a pattern of names, what they are, and the way out.
 _FAMILIES = [
@@ -70,6 +73,7 @@ _BLOCK = {
     "named_parameters": "net.collect_params().items()",
     "state_dict": "net.save_parameters(file), or net.collect_params()",
     "load_state_dict": "net.load_parameters(file)",
+    "trainable": 'net.collect_params().setattr("grad_req", "null"), or "write"',
     "load_weights": "net.load_parameters(file)",
     "save_weights": "net.save_parameters(file)",
     "train": "autograd.record(): layers behave as in training inside it alone",
@@ -244,7 +248,41 @@ _CALLBACK = {
     "LearningRateScheduler": "an mx.lr_scheduler of the optimizer",
     "ReduceLROnPlateau": "trainer.set_learning_rate(rate), after each validation",
 }
+_PARAMETER = {
+    "requires_grad": 'parameter.grad_req = "null", or "write"',
+    "trainable": 'parameter.grad_req = "null", or "write"',
+    "numpy": "parameter.data().asnumpy()",
+    "asnumpy": "parameter.data().asnumpy()",
+    "assign": "parameter.set_data(values)",
+    "copy_": "parameter.set_data(values)",
+    "detach": "parameter.data()",
+}
+_LAYER = {
+    "in_features": "in_units",
+    "in_feature": "in_units",
+    "input_size": "in_units",
+    "out_features": "units",
+    "out_channels": "channels",
+    "filters": "channels",
+    "stride": "strides",
+    "dilation_rate": "dilation",
+    "bias": "use_bias, True or False",
+    "num_features": "in_channels",
+    "kernel_initializer": "weight_initializer",
+    "name": 'prefix, as "name_"',
+    "num_embeddings": "input_dim",
+    "embedding_dim": "output_dim",
+    "eps": "epsilon",
+    "p": "rate",
+    "negative_slope": "alpha",
+    "batch_first": 'layout, "NTC"',
+    "hidden_dim": "hidden_size",
+    "units": "hidden_size",
+    "reduction": "batch_axis; a loss is a number for each sample, use mx.nd.mean(loss) or loss.sum()",
+}
 _OWNERS = {
+    "arguments of layers": _LAYER,
+    "Parameter": _PARAMETER,
     "NDArray": _ARRAY,
     "Block": _BLOCK,
     "mx.gluon.nn": _NN,
@@ -276,6 +314,35 @@ class _Habit:
         raise AttributeError(f"{what} has no attribute {self._name!r}; here that is {self._here}")
 
 
+class _SetHabit(_Habit):
+    """A name that PyTorch and Keras set on objects: on ours, that has no effect, and is an error.
+
+    A class of a user's may use the name for itself.
+    """
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        values: dict[str, Any] = getattr(instance, "__dict__", {})
+        return values[self._name] if self._name in values else super().__get__(instance, owner)
+
+    def __set__(self, instance: object, value: object) -> None:
+        if type(instance).__module__.startswith("hybridc."):
+            super().__get__(instance, type(instance))
+        frame = sys._getframe(user_depth() - 1)
+        if self._name not in vars(instance) and frame.f_locals.get("self") is not instance:
+            text = f"{type(instance).__name__}.{self._name} = {value!r} has no effect here; that is {self._here}"
+            warnings.warn(text, stacklevel=user_depth())
+        vars(instance)[self._name] = value
+
+    def __delete__(self, instance: object) -> None:
+        if self._name not in vars(instance):
+            super().__get__(instance, type(instance))
+        del vars(instance)[self._name]
+
+
+# What is set more often than read.
+_SET = ("requires_grad", "trainable")
+
+
 def explain_habits(kind: str, cls: Any) -> None:
     """Let a class say what does the same here, where one of these names is read that it lacks.
 
@@ -283,7 +350,7 @@ def explain_habits(kind: str, cls: Any) -> None:
     """
     for name, here in _OWNERS[kind].items():
         if not hasattr(cls, name):
-            setattr(cls, name, _Habit(name, here))
+            setattr(cls, name, (_SetHabit if name in _SET else _Habit)(name, here))
 
 
 def without_habits(kind: str, names: Iterable[str], cls: type) -> list[str]:

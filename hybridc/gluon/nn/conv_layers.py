@@ -127,10 +127,9 @@ class Convolving(HasLayouts, HybridBlock):
         bias_initializer: Any = "zeros",
         op_name: str | None = None,
         adj: Any = None,
-        prefix: str | None = None,
-        params: Any = None,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
-        super().__init__(prefix=prefix, params=params)
+        super().__init__(**kwargs)
         layer = type(self).__name__
         check_layout(layer, layout, self.LAYOUTS)
         rank = len(layout) - 2

@@ -225,7 +225,7 @@ class RecurrentCell(Block):
 class HybridRecurrentCell(RecurrentCell, HybridBlock):
     """A cell that can be compiled: override ``hybrid_forward(self, F, inputs, states, **params)``, ``state_info``."""
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """One step, which is compiled if the cell is hybridized and keeps nothing for the next."""
         if self._active and args and isinstance(args[0], NDArray) and STATE.trace is None and self._keeps():
             # COMPAT(mxnet): there what it keeps is lost, and the masks of every step are others.

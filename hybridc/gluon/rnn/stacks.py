@@ -181,7 +181,7 @@ class BidirectionalCell(_Several, HybridRecurrentCell):
         self.register_child(r_cell, "r_cell")
         self._output_prefix = output_prefix
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         self._refuse_step()
 
     def _refuse_step(self) -> None:

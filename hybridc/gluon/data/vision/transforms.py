@@ -39,7 +39,7 @@ class _Transform(Block):
 class _HybridTransform(HybridBlock):
     """A transform that is an operator of ``mx.nd.image``: networks may have it too, and export it."""
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Transform one array, of NumPy too."""
         (x,) = args
         return super().__call__(as_default(NDArray(cast("Array", x))) if isinstance(x, np.ndarray) else x)
@@ -98,7 +98,7 @@ class HybridCompose(HybridSequential):
         self.add(*transforms)
         self.hybridize()
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Transform one array, of NumPy too."""
         (x,) = args
         return super().__call__(as_default(NDArray(cast("Array", x))) if isinstance(x, np.ndarray) else x)
