@@ -10,7 +10,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, NoReturn, Unpack, cast
+from typing import Any, ClassVar, Unpack, cast
 
 from hybridc import autograd, nd, symbol
 from hybridc.array.ndarray import NDArray
@@ -488,22 +488,11 @@ class Block(BlockRoot):
             trace = STATE.trace
             if trace is not None:
                 with trace.scope(self):
-                    try:
-                        out = self.forward(*args)
-                    except TypeError as error:
-                        explain_call(self, "forward", (), args, {}, error)
-                        raise
-                    return out if out is not None else self._no_result()
+                    return self._call_forward(args)
             if self._forward_pre_hooks:
                 for hook in list(self._forward_pre_hooks.values()):
                     hook(self, args)
-            try:
-                out = self.forward(*args)
-            except TypeError as error:
-                explain_call(self, "forward", (), args, {}, error)
-                raise
-            if out is None:
-                self._no_result()
+            out = self._call_forward(args)
             if self._forward_hooks:
                 for hook in list(self._forward_hooks.values()):
                     hook(self, args, out)
@@ -512,9 +501,21 @@ class Block(BlockRoot):
             hide_frames(error)
             raise
 
-    def _no_result(self) -> None:
-        """Say that the forward returned None: of a block that is never compiled it may be meant."""
-        warnings.warn(returned_nothing(self, "forward"), stacklevel=user_depth())
+    def _call_forward(self, args: tuple[Any, ...]) -> Any:
+        """The results of ``forward``; an error where it does not take these arguments, a warning where it gives none."""
+        try:
+            out = self.forward(*args)
+        except TypeError as error:
+            explain_call(self, "forward", (), args, {}, error)
+            raise
+        if out is None:
+            self._warn_of_none()
+        return out
+
+    def _warn_of_none(self) -> None:
+        """Warn that the forward returned None: it may be meant, but most often a return was forgotten."""
+        is_hybrid = isinstance(self, HybridBlock) and not self.overrides_forward()
+        warnings.warn(returned_nothing(self, "hybrid_forward" if is_hybrid else "forward"), stacklevel=user_depth())
 
     # A user's block may name its inputs, as ``def forward(self, x, y)``: ``**_`` tells type checkers so.
     def forward(self, *args: Any, **_: Any) -> Any:
@@ -857,14 +858,12 @@ class HybridBlock(Block):
         """Whether the class overrides ``forward``, which may then take arguments of any type."""
         return type(self).forward is not HybridBlock.forward
 
-    def _no_result(self) -> NoReturn:
-        method = "forward" if self.overrides_forward() else "hybrid_forward"
-        raise CheckError(returned_nothing(self, method))
-
     def _forward_eagerly(self, args: tuple[Any, ...]) -> Any:
         try:
             out = self.forward(*args)
-            return out if out is not None else self._no_result()
+            if out is None:
+                self._warn_of_none()
+            return out
         except TypeError as error:
             explain_call(self, "forward", (), args, {}, error)
             raise
@@ -998,6 +997,8 @@ class HybridBlock(Block):
         try:
             self.infer_shape(*args)
         except ParameterShapeError as error:
+            if isinstance(error.__cause__, ShapeError):  # an operator refused its inputs
+                raise
             raise ParameterShapeError(
                 f"Deferred initialization failed because shape cannot be inferred. {error}"
             ) from error

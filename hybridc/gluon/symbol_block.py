@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hybridc import initializer
-from hybridc.errors import CheckError, DTypeError, MXNetError, NestedArraysError, ParameterShapeError
+from hybridc.errors import CheckError, DTypeError, MXNetError, NestedArraysError, ParameterShapeError, ShapeError
 from hybridc.gluon.export import imports
 from hybridc.gluon.hybrid_block import HybridBlock
 from hybridc.gluon.parameter import ParameterDict
@@ -161,7 +161,9 @@ class SymbolBlock(HybridBlock):
         try:
             super().infer_shape(*args)
         except ParameterShapeError as error:
-            raise error.restated(f"{error}: of a SymbolBlock, that is mx.sym.var(…, shape=…)") from error
+            if isinstance(error.__cause__, ShapeError):  # an operator refused its inputs
+                raise
+            raise error.restated(f"{error}: of a SymbolBlock, that is mx.sym.var(…, shape=…)") from None
 
     def _by_name(self, args: Sequence[Any]) -> dict[str, Any]:
         if len(args) != len(self._inputs):

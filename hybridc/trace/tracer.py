@@ -452,7 +452,7 @@ def _explain_node(node: TraceNode, method: str, error: Exception) -> NoReturn:
         raise error
     if isinstance(error, ShapeError) and not all(_is_closed(s.inferred_shape) for s in node.inputs):
         explained = located(error, node.location)
-        raise ParameterShapeError(str(explained)) from explained.__cause__
+        raise ParameterShapeError(str(explained)) from error
     raise_located(error, node.location)
 
 

@@ -296,7 +296,8 @@ ERRORS = {
     "equal or 1 (infer_shape was given a: (2, 3), b: (3, 4))": lambda: mx.sym.broadcast_add(
         A, B, name="sum1"
     ).infer_shape(a=(2, 3), b=(3, 4)),
-    "L: operator fc: FullyConnected: weight has shape (4, 7), expected (4, 3) for data of shape (2, 3) with "
+    "L: operator fc: FullyConnected: the data has 3 features, the weight is for 7; change the data, or make the layer "
+    "anew for 3 features: weight has shape (4, 7), expected (4, 3) for data of shape (2, 3) with "
     "num_hidden=4, flatten=True (bind was given a: (2, 3), fc_weight: (4, 7), fc_bias: (4,))": lambda: (
         mx.sym.FullyConnected(A, num_hidden=4, name="fc").bind(
             mx.cpu(), [mx.nd.ones((2, 3)), mx.nd.ones((4, 7)), mx.nd.ones((4,))]

@@ -397,11 +397,21 @@ class FullyConnected(Product, Composite):
         for name, shape, want in zip(self.input_names()[1:], shapes[1:], wanted[1:], strict=True):
             if len(shape) != len(want) or any(n not in (-1, m) for n, m in zip(shape, want, strict=True)):
                 raise ShapeError(
-                    f"FullyConnected: {name} has shape {shape}, expected {want} for data of shape {data} "
-                    f"with num_hidden={self.num_hidden}, flatten={self.flatten}"
+                    f"FullyConnected: {self._misfit(data, shape, want)}{name} has shape {shape}, expected {want} for "
+                    f"data of shape {data} with num_hidden={self.num_hidden}, flatten={self.flatten}"
                 )
         lead = data[:1] if self.flatten else data[:-1]
         return wanted, [(*lead, self.num_hidden)]
+
+    def _misfit(self, data: Shape, weight: Shape, want: Shape) -> str:
+        """That the data has other features than the weight is for, if the weight is right but for that."""
+        if len(want) != 2 or len(weight) != 2 or weight[0] not in (-1, want[0]):
+            return ""
+        features = weight[1]
+        way = f"change the data, or make the layer anew for {want[1]} features"
+        if self.flatten and len(data) > 2 and data[-1] == features:
+            way = "to multiply the last axis alone, make the layer with flatten=False"
+        return f"the data has {want[1]} features, the weight is for {features}; {way}: "
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         data, weight, *bias = inputs
@@ -476,7 +486,20 @@ class FullyConnected(Product, Composite):
     def bad_samples(cls) -> list[Bad]:
         head = "FullyConnected: {} expected {} for data of shape (2, 3) with num_hidden=4, flatten=True"
         return [
-            (((2, 3), (4, 2), (4,)), {"num_hidden": 4}, head.format("weight has shape (4, 2),", "(4, 3)")),
+            (
+                ((2, 3), (4, 2), (4,)),
+                {"num_hidden": 4},
+                "FullyConnected: the data has 3 features, the weight is for 2; change the data, or make the layer anew "
+                "for 3 features: weight has shape (4, 2), expected (4, 3) for data of shape (2, 3) with num_hidden=4, "
+                "flatten=True",
+            ),
+            (
+                ((2, 3, 2), (4, 2), (4,)),
+                {"num_hidden": 4},
+                "FullyConnected: the data has 6 features, the weight is for 2; to multiply the last axis alone, make "
+                "the layer with flatten=False: weight has shape (4, 2), expected (4, 6) for data of shape (2, 3, 2) with "
+                "num_hidden=4, flatten=True",
+            ),
             (((2, 3), (5, 3), (5,)), {"num_hidden": 4}, head.format("weight has shape (5, 3),", "(4, 3)")),
             (((2, 3), (4, 3), (1,)), {"num_hidden": 4}, head.format("bias has shape (1,),", "(4,)")),
         ]

@@ -9,11 +9,16 @@ import numpy as np
 
 from hybridc.communication import communicator
 from hybridc.dialects.math.reduction import combined, reduce
-from hybridc.dialects.nn.normalization import checked_axis, known_size
+from hybridc.dialects.nn.normalization import checked_axis, known_size, misfit
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import WIDE, is_float, is_half, wide
 from hybridc.errors import DTypeError, ShapeError
+
+_OTHER_SIZE = (
+    "{}: the data has size 3 along the axis, the layer is for 2; change either: gamma has shape (2,), expected (3,) "
+    "for data of shape (4, 3)"
+)
 
 
 class BatchNormalization(Composite):
@@ -81,7 +86,10 @@ class BatchNormalization(Composite):
         want = known_size(data[self._channel_axis(data)], others)
         for name, shape in zip(self.INPUTS[1:], others, strict=True):
             if shape not in (want, (-1,)):
-                raise ShapeError(f"{self.title()}: {name} has shape {shape}, expected {want} for data of shape {data}")
+                raise ShapeError(
+                    f"{self.title()}: {misfit(shape, want)}{name} has shape {shape}, expected {want} for data of shape "
+                    f"{data}"
+                )
         return [data, want, want, want, want], [data, *[want] * (2 + len(self.mutated))]
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
@@ -229,7 +237,7 @@ class BatchNorm(BatchNormalization):
     @classmethod
     def bad_samples(cls) -> list[Bad]:
         stats = ((3,), (3,), (3,))
-        text = "BatchNorm: gamma has shape (2,), expected (3,) for data of shape (4, 3)"
+        text = _OTHER_SIZE.format("BatchNorm")
         axis = "BatchNorm: axis 2 is out of range for data of 2 dimensions; it must be from -2 to 1"
         return [(((4, 3), (2,), *stats), {}, text), (((4, 3), (3,), *stats), {"axis": 2}, axis)]
 
@@ -275,7 +283,7 @@ class BatchNormWithReLU(BatchNorm):
 
     @classmethod
     def bad_samples(cls) -> list[Bad]:
-        text = "BatchNormWithReLU: gamma has shape (2,), expected (3,) for data of shape (4, 3)"
+        text = _OTHER_SIZE.format("BatchNormWithReLU")
         return [(((4, 3), (2,), (3,), (3,), (3,)), {}, text)]
 
 
@@ -296,7 +304,7 @@ class BatchNormV1(BatchNormalization):
 
     @classmethod
     def bad_samples(cls) -> list[Bad]:
-        text = "BatchNorm_v1: gamma has shape (2,), expected (3,) for data of shape (4, 3)"
+        text = _OTHER_SIZE.format("BatchNorm_v1")
         return [(((4, 3), (2,), (3,), (3,), (3,)), {}, text)]
 
 
@@ -369,7 +377,7 @@ class SyncBatchNorm(BatchNormalization):
 
     @classmethod
     def bad_samples(cls) -> list[Bad]:
-        text = "SyncBatchNorm: gamma has shape (2,), expected (3,) for data of shape (4, 3)"
+        text = _OTHER_SIZE.format("SyncBatchNorm")
         return [
             (((4, 3), (2,), (3,), (3,), (3,)), {"key": "n"}, text),
             (((4, 3), (3,), (3,), (3,), (3,)), {},

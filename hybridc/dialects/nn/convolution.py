@@ -357,10 +357,16 @@ class Convolutional(Product, Composite):
         rank = len(self.kernel_)
         if len(shape) != rank + 2:
             layout = LAYOUTS[rank][self.last]
+            way = "; a single sample gets a batch axis by x.expand_dims(0)" if len(shape) == rank + 1 else ""
             raise ShapeError(
                 f"{self.title()}: {name} must have {rank + 2} axes ({layout}) for kernel={self.kernel_}, got shape "
-                f"{shape}"
+                f"{shape}{way if name == 'data' else ''}"
             )
+
+    def other_layout(self, data: Shape) -> str:
+        """What to do with data that may have its channels first where the operator has them last, or the reverse."""
+        here, there = LAYOUTS[len(self.kernel_)][self.last], LAYOUTS[len(self.kernel_)][not self.last]
+        return f"for data in {there} use layout={there!r}, or transpose it to {here}"
 
 
 def _require(op: Convolutional, names: Sequence[str], shapes: Sequence[Shape], wanted: Sequence[Shape]) -> None:
@@ -368,9 +374,25 @@ def _require(op: Convolutional, names: Sequence[str], shapes: Sequence[Shape], w
     for name, shape, want in zip(names[1:], shapes[1:], wanted[1:], strict=True):
         if len(shape) != len(want) or any(-1 not in (n, m) and n != m for n, m in zip(shape, want, strict=True)):
             raise ShapeError(
-                f"{op.title()}: {name} has shape {shape}, expected {want} for data of shape {shapes[0]} with "
-                f"kernel={op.kernel_}, num_filter={op.num_filter}, num_group={op.num_group}"
+                f"{op.title()}: {_misfit(op, shapes[0], shape, want)}{name} has shape {shape}, expected {want} for "
+                f"data of shape {shapes[0]} with kernel={op.kernel_}, num_filter={op.num_filter}, "
+                f"num_group={op.num_group}"
             )
+
+
+def _misfit(op: Convolutional, data: Shape, weight: Shape, want: Shape) -> str:
+    """That the data has other channels than the weight is for, if the weight is right but for that."""
+    differing = [i for i, (n, m) in enumerate(zip(weight, want, strict=False)) if n != m]
+    if len(weight) != len(want) or len(want) != len(data) or len(differing) != 1 or want[differing[0]] == -1:
+        return ""
+    channels, (axis,) = op.split(data)[0], differing
+    if want[axis] not in (channels, channels // op.num_group):  # filters, or the kernel
+        return ""
+    meant = weight[axis] * channels // want[axis] if want[axis] else weight[axis]
+    way = f"change the data, or make the layer anew for {channels} channels"
+    if meant == data[1 if op.last else -1]:
+        way = op.other_layout(data)
+    return f"the data has {channels} channels, the weight is for {meant}; {way}: "
 
 
 class WithBias(Convolutional):
@@ -471,9 +493,11 @@ class Convolution(WithBias):
         found = tuple([-1 if n == -1 else m for n, m in zip(sizes, made, strict=True)]) if -1 in sizes else made
         if any(m < 1 and n != -1 for n, m in zip(sizes, made, strict=True)):
             padded = tuple(n if n == -1 else n + 2 * p for n, p in zip(sizes, self.geometry.pad, strict=True))
+            few = data[1 if self.last else -1] <= 4 < data[-1 if self.last else 1]  # channels of an image
+            way = self.other_layout(data) if few else "use a smaller kernel or a larger pad"
             raise ShapeError(
                 f"{self.title()}: the kernel covers {self.geometry.extents} elements, more than the padded data has: "
-                f"{padded} of shape {data} with pad={self.geometry.pad}; use a smaller kernel or a larger pad"
+                f"{padded} of shape {data} with pad={self.geometry.pad}; {way}"
             )
         return found
 
@@ -520,13 +544,22 @@ class Convolution(WithBias):
             (
                 ((2, 3, 5), (4, 3, 3, 3), (4,)),
                 two,
-                "Convolution: data must have 4 axes (NCHW) for kernel=(3, 3), got shape (2, 3, 5)",
+                "Convolution: data must have 4 axes (NCHW) for kernel=(3, 3), got shape (2, 3, 5); a single sample "
+                "gets a batch axis by x.expand_dims(0)",
             ),
             (
                 ((2, 3, 5, 5), (4, 2, 3, 3), (4,)),
                 two,
-                "Convolution: weight has shape (4, 2, 3, 3), expected (4, 3, 3, 3) for data of shape (2, 3, 5, 5) with "
+                "Convolution: the data has 3 channels, the weight is for 2; change the data, or make the layer anew "
+                "for 3 channels: weight has shape (4, 2, 3, 3), expected (4, 3, 3, 3) for data of shape (2, 3, 5, 5) with "
                 "kernel=(3, 3), num_filter=4, num_group=1",
+            ),
+            (
+                ((2, 8, 8, 3), (4, 3, 3, 3), (4,)),
+                two,
+                "Convolution: the data has 8 channels, the weight is for 3; for data in NHWC use layout='NHWC', or "
+                "transpose it to NCHW: weight has shape (4, 3, 3, 3), expected (4, 8, 3, 3) for data of shape "
+                "(2, 8, 8, 3) with kernel=(3, 3), num_filter=4, num_group=1",
             ),
             (
                 ((2, 3, 2, 5), (4, 3, 3, 3), (4,)),
@@ -678,7 +711,8 @@ class Deconvolution(WithBias):
             (
                 ((2, 3, 4, 4), (2, 2, 3, 3)),
                 {"kernel": (3, 3), "num_filter": 2},
-                "Deconvolution: weight has shape (2, 2, 3, 3), expected (3, 2, 3, 3) for data of shape (2, 3, 4, 4) "
+                "Deconvolution: the data has 3 channels, the weight is for 2; change the data, or make the layer anew "
+                "for 3 channels: weight has shape (2, 2, 3, 3), expected (3, 2, 3, 3) for data of shape (2, 3, 4, 4) "
                 "with kernel=(3, 3), num_filter=2, num_group=1",
             ),
         ]

@@ -44,6 +44,13 @@ def known_size(size: int, others: Sequence[Shape]) -> Shape:
     return next((s for s in others if len(s) == 1 and s != (-1,)), (-1,)) if size == -1 else (size,)
 
 
+def misfit(parameter: Shape, want: Shape) -> str:
+    """That the data has another size than a parameter of one axis is for."""
+    if len(parameter) != 1:
+        return ""
+    return f"the data has size {want[0]} along the axis, the layer is for {parameter[0]}; change either: "
+
+
 class Normalization(Composite):
     """(data - mean) / std * gamma + beta: which axes are averaged over, and how gamma and beta broadcast.
 
@@ -94,7 +101,10 @@ class Normalization(Composite):
         want = known_size(self.parameters(data), others)
         for name, shape in zip(self.INPUTS[1:], others, strict=True):
             if shape not in (want, (-1,)):
-                raise ShapeError(f"{self.title()}: {name} has shape {shape}, expected {want} for data of shape {data}")
+                raise ShapeError(
+                    f"{self.title()}: {misfit(shape, want)}{name} has shape {shape}, expected {want} for data of shape "
+                    f"{data}"
+                )
         return [data, want, want], [data, self.statistics(data), self.statistics(data)]
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
@@ -222,7 +232,10 @@ class LayerNorm(Normalization):
 
     @classmethod
     def bad_samples(cls) -> list[Bad]:
-        text = "LayerNorm: gamma has shape (2,), expected (3,) for data of shape (2, 3)"
+        text = (
+            "LayerNorm: the data has size 3 along the axis, the layer is for 2; change either: gamma has shape (2,), "
+            "expected (3,) for data of shape (2, 3)"
+        )
         axis = "LayerNorm: axis 2 is out of range for data of 2 dimensions; it must be from -2 to 1"
         return [(((2, 3), (2,), (3,)), {}, text), (((2, 3), (3,), (3,)), {"axis": 2}, axis)]
 

@@ -244,7 +244,10 @@ class _RNNLayer(HybridBlock):
                 f"{self.name} {wanted} sequence_length, as use_sequence_length={self._use_sequence_length}"
             )
         if len(given) != self.STATES:
-            raise ShapeError(f"{self.name}: expected {self.STATES} arrays of states, got {len(given)}")
+            raise ShapeError(
+                f"{self.name}: expected {self.STATES} arrays of states, got {len(given)}; "
+                "layer.begin_state(batch_size=n) makes such a list"
+            )
         more = [] if sequence_length is None else [sequence_length]
         outputs, after = super().__call__(inputs, given, *more)
         return outputs if states is None else (outputs, list(after))
@@ -316,6 +319,12 @@ class _RNNLayer(HybridBlock):
     def _check(self, inputs: Any, states: Sequence[Any]) -> None:
         if len(inputs.shape) != 3:
             raise ShapeError(f"{self.name}: inputs must have 3 axes, {self._layout}, got shape {inputs.shape}")
+        weight, size = self._reg_params["l0_i2h_weight"].shape, inputs.shape[2]
+        if weight is not None and size > 0 and weight[1] > 0 and weight[1] != size:
+            raise ShapeError(
+                f"{self.name}: the inputs of shape {inputs.shape} ({self._layout}) have {size} features, the layer is "
+                f"for {weight[1]}; change the inputs, or make the layer with input_size={size}"
+            )
         for state, info in zip(states, self.state_info(inputs.shape[self._layout.index("N")]), strict=True):
             if state.shape != info["shape"]:
                 raise ShapeError(
