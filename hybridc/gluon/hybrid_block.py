@@ -30,11 +30,11 @@ from hybridc.errors import (
     ShapeError,
 )
 from hybridc.gluon import files
-from hybridc.gluon.call_errors import by_keyword, explain_call, returned_nothing, unknown_arguments
 from hybridc.gluon.children import BlockRoot, Children, allow_nested
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.export import export
 from hybridc.gluon.hybridize.cached_graph import CachedGraph
+from hybridc.gluon.hybridize.call_errors import by_keyword, explain_call, returned_nothing, unknown_arguments
 from hybridc.gluon.hybridize.call_samples import ArraySample, samples
 from hybridc.gluon.hybridize.flags import backends_of, check_flags
 from hybridc.gluon.hybridize.monitored_graph import MonitoredGraph

@@ -497,8 +497,8 @@ class FullyConnected(Product, Composite):
                 ((2, 3, 2), (4, 2), (4,)),
                 {"num_hidden": 4},
                 "FullyConnected: the data has 6 features, the weight is for 2; to multiply the last axis alone, make "
-                "the layer with flatten=False: weight has shape (4, 2), expected (4, 6) for data of shape (2, 3, 2) with "
-                "num_hidden=4, flatten=True",
+                "the layer with flatten=False: weight has shape (4, 2), expected (4, 6) for data of shape (2, 3, 2) "
+                "with num_hidden=4, flatten=True",
             ),
             (((2, 3), (5, 3), (5,)), {"num_hidden": 4}, head.format("weight has shape (5, 3),", "(4, 3)")),
             (((2, 3), (4, 3), (1,)), {"num_hidden": 4}, head.format("bias has shape (1,),", "(4,)")),

@@ -551,8 +551,8 @@ class Convolution(WithBias):
                 ((2, 3, 5, 5), (4, 2, 3, 3), (4,)),
                 two,
                 "Convolution: the data has 3 channels, the weight is for 2; change the data, or make the layer anew "
-                "for 3 channels: weight has shape (4, 2, 3, 3), expected (4, 3, 3, 3) for data of shape (2, 3, 5, 5) with "
-                "kernel=(3, 3), num_filter=4, num_group=1",
+                "for 3 channels: weight has shape (4, 2, 3, 3), expected (4, 3, 3, 3) for data of shape (2, 3, 5, 5) "
+                "with kernel=(3, 3), num_filter=4, num_group=1",
             ),
             (
                 ((2, 8, 8, 3), (4, 3, 3, 3), (4,)),
