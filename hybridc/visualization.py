@@ -172,7 +172,7 @@ def plot_network(
     try:
         from graphviz import Digraph
     except ImportError as error:
-        raise ImportError("plot_network needs the package graphviz: pip install graphviz") from error
+        raise ImportError("plot_network needs the package graphviz: pip install 'hybridc[viz]'") from error
     entries = _entries(symbol)
     _check_names(entries)
     shapes = Shapes(entries, {k: tuple(v) for k, v in (shape or {}).items()}, "plot_network")

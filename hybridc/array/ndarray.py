@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from hybridc.ground.display.arguments_text import typed
 from hybridc.ground.display.tracebacks import boundary, hide_frames, hides_frames
 from hybridc.ground.events import RECORDER
 from hybridc.ground.hooks import HOOKS
+from hybridc.ground.location import user_depth
 from hybridc.ground.state import STATE
 from hybridc.ground.watches import shared, written
 from hybridc.sparse_storage import zeros
@@ -127,7 +129,16 @@ class NDArray(Fluent):
     @property
     def grad(self) -> NDArray | None:
         """The gradient buffer that ``attach_grad`` made, or None."""
-        return None if self._leaf is None else self._leaf.grad
+        leaf = self._leaf
+        if leaf is not None:
+            return leaf.grad
+        if self._tape.__class__ is tuple:
+            warnings.warn(
+                "this array was computed under autograd.record() and keeps no gradient: grad is None. Variables have "
+                "one, by attach_grad() before record(); of others autograd.grad(head, [x], retain_graph=True) gives it",
+                stacklevel=user_depth(),
+            )
+        return None
 
     @property
     def writable(self) -> bool:
@@ -228,6 +239,16 @@ class NDArray(Fluent):
         return self._numbers().reshape(-1)[0]
 
     item = asscalar
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return str(self)
+        if self._data.size != 1:
+            raise OneElementError(
+                f"the format {spec!r} is that of a number, and the array has the shape {self.shape}; print the array, "
+                "or numpy.array2string(x.asnumpy(), …)"
+            )
+        return format(self.asscalar(), spec)
 
     def tolist(self) -> list[Any]:
         """The values as nested lists.

@@ -50,7 +50,10 @@ class Attribute:
             value = PARSERS[self.kind](value)
         except (ValueError, TypeError, SyntaxError, OverflowError, RecursionError, MemoryError) as error:
             kind = DTypeNameError if self.kind == "DType" else AttributeValueError
-            raise kind(f"{owner}: attribute {name} takes {self.describe()}, got {_shown(value)}") from error
+            text = f"{owner}: attribute {name} takes {self.describe()}, got {_shown(value)}"
+            if self.kind == "bool" and isinstance(value, int):
+                text += "; several sizes or axes are one argument, a tuple"
+            raise kind(text) from error
         if self.enum is not None and value not in self.enum:
             raise AttributeValueError(f"{owner}: attribute {name} takes {self.describe()}, got {value!r}")
         if (self.low is not None and value < self.low) or (self.high is not None and value > self.high):
@@ -162,6 +165,8 @@ def parse_bool(value: Any) -> bool:
         if word not in ("true", "false", "1", "0"):
             raise ValueError(value)
         return word in ("true", "1")
+    if isinstance(value, int) and value not in (0, 1):
+        raise ValueError(value)
     return bool(value)
 
 

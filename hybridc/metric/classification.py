@@ -13,6 +13,21 @@ from hybridc.ground.display.tracebacks import hides_frames
 from hybridc.metric.eval_metric import Array, EvalMetric, Names, alias, check_label_shapes, register, values
 
 
+def _best(metric: str, label: Array, pred: Array, axis: int) -> Array:
+    """The class of the largest score along an axis."""
+    if not -pred.ndim <= axis < pred.ndim:
+        raise CheckError(
+            f"{metric}: predictions of shape {pred.shape} have no axis {axis} of classes, for labels of shape "
+            f"{label.shape}{_order(label, pred)}"
+        )
+    return pred.argmax(axis)
+
+
+def _order(label: Array, pred: Array) -> str:
+    """That labels come first, where they have more axes than the predictions."""
+    return "; update(labels, preds) takes the labels first" if label.ndim > pred.ndim else ""
+
+
 @register
 @alias("acc")
 class Accuracy(EvalMetric):
@@ -46,7 +61,7 @@ class Accuracy(EvalMetric):
 
     def measure(self, label: Array, pred: Array) -> tuple[Any, Any]:
         if pred.shape != label.shape:
-            pred = pred.argmax(self.axis)
+            pred = _best("Accuracy", label, pred, self.axis)
         guesses = pred.astype(numpy.int32).ravel()
         truth = label.astype(numpy.int32).ravel()
         check_label_shapes(truth, guesses)
@@ -91,7 +106,9 @@ class TopKAccuracy(EvalMetric):
 
     def measure(self, label: Array, pred: Array) -> tuple[Any, Any]:
         if pred.ndim != 2:
-            raise CheckError(f"TopKAccuracy: predictions need 2 dimensions (samples, classes), got {pred.shape}")
+            raise CheckError(
+                f"TopKAccuracy: predictions need 2 dimensions (samples, classes), got {pred.shape}{_order(label, pred)}"
+            )
         check_label_shapes(label, pred)
         truth = label.astype(numpy.int32).reshape(-1, 1)
         # COMPAT(mxnet): there fewer than top_k classes are an error.
@@ -112,7 +129,7 @@ class _Confusion:
 
     def update(self, label: Array, pred: Array, metric: str) -> None:
         """Count a batch: scores of two classes for each label."""
-        guesses = pred.argmax(1)
+        guesses = _best(metric, label, pred, 1)
         truth = label.astype(numpy.int32).ravel()
         check_label_shapes(truth, guesses)
         if len(numpy.unique(truth)) > 2:
@@ -306,7 +323,7 @@ class Perplexity(EvalMetric):
         rows = numpy.moveaxis(pred, self.axis, -1).reshape(-1, pred.shape[self.axis])
         truth = label.reshape(-1)
         if truth.size != len(rows):
-            raise CheckError(f"shape mismatch: {label.shape} vs. {pred.shape}")
+            raise CheckError(f"shape mismatch: {label.shape} vs. {pred.shape}{_order(label, pred)}")
         if self.ignore_label is not None:
             counted = truth != self.ignore_label
             rows, truth = rows[counted], truth[counted]
@@ -334,7 +351,9 @@ class _LogLikelihood(EvalMetric):
     def measure(self, label: Array, pred: Array) -> tuple[Any, Any]:
         truth = label.ravel()
         if truth.shape[0] != pred.shape[0]:
-            raise CheckError(f"{truth.shape[0]} labels do not match predictions of shape {pred.shape}")
+            raise CheckError(
+                f"{truth.shape[0]} labels do not match predictions of shape {pred.shape}{_order(label, pred)}"
+            )
         picked = pred[numpy.arange(truth.shape[0]), truth.astype(numpy.int64)]
         return -numpy.log(picked + self.eps).sum(), truth.shape[0]
 

@@ -31,6 +31,15 @@ def _element_type(ctx: Any, dtype: Any) -> Any:
 
     ``F.zeros(shape, dtype)`` and ``nd.zeros(shape, ctx, dtype)`` are both understood.
     """
+    given: object = ctx
+    if isinstance(given, str) and given.startswith(("cpu", "gpu", "cuda")):
+        here = "mx.cpu()" if given.startswith("cpu") else "mx.gpu(0)"
+        raise ArgumentTypeError(f"ctx takes a device, {here}, got {given!r}")
+    if isinstance(given, int | np.integer):
+        raise ArgumentTypeError(
+            f"the second argument is a device or a dtype, got {given}; the sizes of a shape are one argument, a tuple: "
+            f"(…, {given})"
+        )
     if ctx is not None and not isinstance(ctx, Context) and dtype is None:
         ctx, dtype = None, ctx
     if ctx is not None:

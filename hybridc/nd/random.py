@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from hybridc.array.fluent import Fluent
 from hybridc.array.functions import function, require_hidden
 from hybridc.context import Context, check_device
 from hybridc.errors import CheckError
+from hybridc.ground.location import user_depth
 from hybridc.nd.namespace import lookup
 
 __all__ = [
@@ -61,6 +63,19 @@ def _draw(
     return function(("sample_" if arrays[0] else "random_") + name)(*parameters, **options, out=out, ctx=ctx)
 
 
+def _warn_of_sizes(name: str, first: Any, second: Any, shape: Any, out: Any) -> None:
+    """Warn where two parameters of one number look like the sizes of a shape."""
+    if shape is not None or out is not None or type(first) is not int or type(second) is not int:
+        return
+    if first > 1 and second > 1:
+        meaning = "mean and standard deviation" if name == "normal" else "bounds"
+        warnings.warn(
+            f"{name}({first}, {second}) is one random number, {first} and {second} are its {meaning}; sizes are "
+            f"shape=({first}, {second})",
+            stacklevel=user_depth(),
+        )
+
+
 def uniform(
     low: Any = 0,
     high: Any = 1,
@@ -96,6 +111,7 @@ def uniform(
      [3.15 3.53 2.17]]
     """
     require_hidden("uniform", kwargs)
+    _warn_of_sizes("uniform", low, high, shape, out)
     return _draw("uniform", (low, high), shape, dtype, ctx, out)
 
 
@@ -131,6 +147,7 @@ def normal(
      [-0.13  0.54 -0.2 ]]
     """
     require_hidden("normal", kwargs)
+    _warn_of_sizes("normal", loc, scale, shape, out)
     return _draw("normal", (loc, scale), shape, dtype, ctx, out)
 
 

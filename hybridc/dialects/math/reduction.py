@@ -234,6 +234,7 @@ class Mean(OverAxes, Composite):
     """The mean of the elements along axes"""
 
     NUMPY = INEXACT
+    NNVM_ONLY = ("dtype=None",)  # as np.mean(x) calls the method, with out=None
     # COMPAT(mxnet): there the sum of integers overflows, and their number: the mean of 300 times 200 in uint8 is 2.
     COMPUTES_IN = ACCUMULATED  # the sum may overflow although the mean does not
     REFERENCE = meaning(np.mean)

@@ -35,7 +35,8 @@ class Stack:
         if len(shapes) > 1:
             raise MXNetError(
                 f"cannot stack samples of different shapes {', '.join(map(str, shapes))}; make them equal in "
-                f"a transform, or use batchify_fn=gluon.data.batchify.Pad()"
+                f"a transform, or use batchify_fn=gluon.data.batchify.Pad(); "
+                "a list of whole arrays is no data set, gluon.data.ArrayDataset(x, y) pairs their elements"
             )
         return as_default(NDArray(_batchable(np.stack(arrays))))
 

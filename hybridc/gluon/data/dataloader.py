@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +23,7 @@ from hybridc.ground.display.arguments_text import value_text
 from hybridc.ground.display.tracebacks import hides_frames
 from hybridc.ground.events import recorded
 from hybridc.ground.limits import thread_pool
+from hybridc.ground.location import user_depth
 from hybridc.ground.state import STATE
 
 __all__ = [
@@ -112,6 +114,12 @@ class DataLoader:
     ) -> None:
         if timeout <= 0:
             raise ValueError(f"timeout must be positive, got {timeout}")
+        if _are_columns(dataset):
+            warnings.warn(
+                f"DataLoader: the dataset is a tuple of {len(dataset)} arrays, each of which counts as one sample; "
+                "pairs of their elements are gluon.data.ArrayDataset(x, y)",
+                stacklevel=user_depth(),
+            )
         self._batch_sampler = batch_sampler
         if batch_sampler is None:
             self._batch_sampler = _grouped(dataset, batch_size, shuffle, sampler, last_batch)
@@ -218,6 +226,15 @@ def _order_text(batches: Any) -> list[str]:
     elif type(batches._sampler) is not SequentialSampler:
         facts.append(f"sampler={value_text(batches._sampler)}")
     return facts if batches._last_batch == "keep" else [*facts, f"last_batch={batches._last_batch!r}"]
+
+
+def _are_columns(arrays: Any) -> bool:
+    """Whether this is a tuple of arrays of equally many elements, more than there are arrays."""
+    if arrays.__class__ is not tuple:
+        return False
+    shapes: list[Any] = [getattr(a, "shape", ()) for a in arrays]
+    sizes = {s[0] if s else 0 for s in shapes}
+    return len(arrays) > 1 and len(sizes) == 1 and sizes.pop() > len(arrays)
 
 
 class _Load:

@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import Any, Unpack
 
 from hybridc import initializer
-from hybridc.errors import ArgumentTypeError, CheckError
+from hybridc.dialects.nn.activation import Activation as ActivationOperator
+from hybridc.errors import ArgumentTypeError, AttributeValueError, CheckError
 from hybridc.gluon.block import HybridBlock
 from hybridc.gluon.naming import BlockOptions
+
+
+def _no_activation(name: str) -> str:
+    """That there is no activation of a name, and what to write instead."""
+    others = {
+        "softmax": "softmax is no activation of single elements: end in scores, which SoftmaxCrossEntropyLoss takes as "
+        "they are, and use mx.nd.softmax(scores) to predict",
+        "log_softmax": "use mx.nd.log_softmax(scores), or F.log_softmax in a forward",
+        "linear": "leave activation out",
+        "none": "leave activation out",
+        "softplus": 'softplus is "softrelu" here',
+        "swish": "use nn.Swish()",
+        "leaky_relu": "use nn.LeakyReLU(alpha)",
+        "leakyrelu": "use nn.LeakyReLU(alpha)",
+        "leaky": "use nn.LeakyReLU(alpha)",
+        "elu": "use nn.ELU()",
+        "selu": "use nn.SELU()",
+        "prelu": "use nn.PReLU()",
+    }
+    hint = others.get(name.lower())
+    near = difflib.get_close_matches(name, ActivationOperator.CHOICES, n=1)
+    hint = hint or (f"did you mean {near[0]!r}?" if near else "")
+    text = f"activation takes one of {', '.join(map(repr, ActivationOperator.CHOICES))}, got {name!r}"
+    return f"{text}; {hint}" if hint else text
 
 
 class Activation(HybridBlock):
@@ -34,6 +60,8 @@ class Activation(HybridBlock):
     def __init__(self, activation: str, **kwargs: Unpack[BlockOptions]) -> None:
         if not isinstance(activation, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentTypeError(f'{type(self).__name__}: activation must be a name, as "relu", got {activation!r}')
+        if activation not in ActivationOperator.CHOICES:
+            raise AttributeValueError(_no_activation(activation))
         self._act_type = activation  # before the base class, which calls _alias
         super().__init__(**kwargs)
 

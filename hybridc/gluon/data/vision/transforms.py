@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random as python_random
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,6 +18,7 @@ from hybridc.gluon.block import Block, HybridBlock
 from hybridc.gluon.nn import HybridSequential
 from hybridc.gluon.nn import Sequential as Sequential
 from hybridc.ground.absent import absent as _absent
+from hybridc.ground.location import user_depth
 from hybridc.image import resizing
 
 Array = npt.NDArray[Any]
@@ -136,6 +138,13 @@ class ToTensor(_HybridTransform):
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         """The tensor."""
+        shape = getattr(x, "shape", ())
+        if len(shape) > 2 and shape[-3] in (1, 3) and shape[-1] not in (1, 3, 4):
+            warnings.warn(
+                f"ToTensor takes images whose channels are last, (H, W, C); of {tuple(shape)} it makes "
+                f"{(*shape[:-3], shape[-1], *shape[-3:-1])}. Leave it out for images (C, H, W), or transpose them",
+                stacklevel=user_depth(),
+            )
         return F.image.to_tensor(x)
 
 
