@@ -12,8 +12,12 @@ import math
 import numbers
 from typing import TYPE_CHECKING, Any, Unpack
 
+import numpy as np
+
+from hybridc.array.autocast import AUTOCAST
 from hybridc.array.numpy_array import is_numpy
-from hybridc.errors import CheckError, ShapeError
+from hybridc.dtypes import is_float
+from hybridc.errors import CheckError, DTypeError, ShapeError
 from hybridc.gluon.block import HybridBlock
 from hybridc.gluon.naming import BlockOptions
 from hybridc.ground.absent import absent as _absent
@@ -55,15 +59,68 @@ def _times(F: Any, x: Any, y: Any) -> Any:
     return x * y if is_numpy(x) or is_numpy(y) else F.broadcast_mul(x, y)
 
 
-def _reshape_like(F: Any, x: Any, y: Any) -> Any:
-    """x in the shape of y"""
+def _reshape_like(F: Any, loss: Loss, x: Any, y: Any, name: str = "label") -> Any:
+    """x, an argument of a loss, in the shape of y, the predictions."""
     if hasattr(x, "entries"):  # a composed symbol has no shape yet
         return F.reshape_like(x, y)
+    if x.dtype is not y.dtype:
+        _check_dtypes(loss, x, y, name)
     if x.shape == y.shape:
         return x
     if math.prod(x.shape) != math.prod(y.shape):
-        raise ShapeError(f"a label of shape {tuple(x.shape)} does not fit a prediction of shape {tuple(y.shape)}")
+        raise ShapeError(f"{_given(loss, x, y, name)}: they need equally many elements{_remedy(loss, x, y, name)}")
     return F.reshape_like(x, y)
+
+
+def _check_dtypes(loss: Loss, x: Any, y: Any, name: str) -> None:
+    """Raise, if the dtypes of predictions and labels differ, and nobody casts."""
+    kinds = np.dtype(x.dtype), np.dtype(y.dtype)
+    if kinds[0] != kinds[1] and not (AUTOCAST.rules or is_numpy(x) or is_numpy(y)):
+        remedy = f"{name}.astype({str(kinds[1])!r})" if is_float(kinds[1]) else f"pred.astype({str(kinds[0])!r})"
+        raise DTypeError(
+            f"{type(loss).__name__}: {name} is {kinds[0]}, pred is {kinds[1]}, and they must be of one dtype; give the "
+            f"loss {remedy}"
+        )
+
+
+def _check_classes(loss: SoftmaxCrossEntropyLoss, label: Any, pred: Any, axis: int) -> None:
+    """Raise unless there is a label for each prediction."""
+    shape, rank = tuple(label.shape), len(pred.shape)
+    if not -rank <= axis < rank:
+        raise ShapeError(f"{_given(loss, label, pred)}: pred has no axis {axis} of classes{_remedy(loss, label, pred)}")
+    axis %= rank
+    before, after = tuple(pred.shape[:axis]), tuple(pred.shape[axis + 1 :])
+    for wanted in ((*before, *after), (*before, 1, *after)):
+        if len(shape) == len(wanted) and all(n == m or min(n, m) < 0 for n, m in zip(shape, wanted, strict=True)):
+            return
+    if rank == 1 and math.prod(shape) == 1:
+        return
+    raise ShapeError(
+        f"{_given(loss, label, pred)}: labels that are numbers of classes need the shape {(*before, *after)}, that of "
+        f"pred without axis {axis}{_remedy(loss, label, pred)}"
+    )
+
+
+def _given(loss: Loss, label: Any, pred: Any, name: str = "label") -> str:
+    """A loss, and the shapes of its arguments."""
+    return f"{type(loss).__name__}: pred has shape {tuple(pred.shape)}, {name} has shape {tuple(label.shape)}"
+
+
+def _remedy(loss: Loss, label: Any, pred: Any, name: str = "label") -> str:
+    """What may be wrong with the shapes of a loss's arguments."""
+    shape, other = tuple(label.shape), tuple(pred.shape)
+    if isinstance(loss, SoftmaxCrossEntropyLoss):
+        if shape == other and loss.takes_numbers:
+            return "; rows of probabilities, as one-hot labels, need SoftmaxCrossEntropyLoss(sparse_label=False)"
+        if not loss.takes_numbers and len(shape) == len(other) - 1:
+            return "; labels that are numbers of classes need SoftmaxCrossEntropyLoss(sparse_label=True)"
+    if len(shape) > len(other):
+        return f"; is it loss(pred, {name}), in this order?"
+    if shape and other and shape[0] != other[0]:
+        return f"; pred is of {other[0]} samples, {name} of {shape[0]}"
+    if len(other) > 2 and len(shape) == len(other) - 1 and isinstance(loss, SoftmaxCrossEntropyLoss):
+        return "; where classes are not last, give axis, as SoftmaxCrossEntropyLoss(axis=1)"
+    return ""
 
 
 def _softplus_of_minus_abs(F: Any, x: Any) -> Any:
@@ -124,7 +181,7 @@ class L2Loss(Loss):
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
         """The loss of each sample."""
-        loss = F.square(_reshape_like(F, label, pred) - pred)
+        loss = F.square(_reshape_like(F, self, label, pred) - pred)
         # COMPAT(mxnet): weight=None means 1 here too.
         weight = 0.5 if self._weight is None else self._weight / 2
         return self._mean(F, _apply_weighting(F, loss, weight, sample_weight))
@@ -147,7 +204,7 @@ class L1Loss(Loss):
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
         """The loss of each sample."""
-        loss = F.abs(_reshape_like(F, label, pred) - pred)
+        loss = F.abs(_reshape_like(F, self, label, pred) - pred)
         return self._mean(F, _apply_weighting(F, loss, self._weight, sample_weight))
 
 
@@ -189,7 +246,7 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None, pos_weight: Any = None) -> Any:
         """The loss of each sample."""
-        label = _reshape_like(F, label, pred)
+        label = _reshape_like(F, self, label, pred)
         if self._from_sigmoid:
             eps = 1e-12
             positive = F.log(pred + eps) * label
@@ -254,14 +311,21 @@ class SoftmaxCrossEntropyLoss(Loss):
         self._sparse_label = sparse_label
         self._from_logits = from_logits
 
+    @property
+    def takes_numbers(self) -> bool:
+        """Whether labels are numbers of classes, not a probability for each class."""
+        return self._sparse_label
+
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
         """The loss of each sample."""
+        if self._sparse_label and not hasattr(label, "entries"):
+            _check_classes(self, label, pred, self._axis)
         if not self._from_logits:
             pred = F.log_softmax(pred, axis=self._axis)
         if self._sparse_label:
             loss = -F.pick(pred, label, axis=self._axis, keepdims=True, made=not self._from_logits)
         else:
-            loss = -F.sum(pred * _reshape_like(F, label, pred), axis=self._axis, keepdims=True)
+            loss = -F.sum(pred * _reshape_like(F, self, label, pred), axis=self._axis, keepdims=True)
         return self._mean(F, _apply_weighting(F, loss, self._weight, sample_weight))
 
 
@@ -303,6 +367,14 @@ class KLDivLoss(Loss):
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
         """The loss of each sample."""
+        if not hasattr(label, "entries"):
+            if label.dtype is not pred.dtype:
+                _check_dtypes(self, label, pred, "label")
+            if len(label.shape) != len(pred.shape):
+                raise ShapeError(
+                    f"{_given(self, label, pred)}: label is a distribution over the classes for each sample, of the "
+                    f"shape of pred{_remedy(self, label, pred)}"
+                )
         if not self._from_logits:
             pred = F.log_softmax(pred, axis=self._axis)
         loss = _apply_weighting(F, label * (F.log(label + 1e-12) - pred), self._weight, sample_weight)
@@ -401,7 +473,7 @@ class HuberLoss(Loss):
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
         """The loss of each sample."""
-        distance = F.abs(_reshape_like(F, label, pred) - pred)
+        distance = F.abs(_reshape_like(F, self, label, pred) - pred)
         far = distance - 0.5 * self._rho
         near = (0.5 / self._rho) * F.square(distance)
         loss = F.where(distance > self._rho, far, near)
@@ -438,7 +510,7 @@ class HingeLoss(_MarginLoss):
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
         """The loss of each sample."""
-        loss = F.relu(self._margin - pred * _reshape_like(F, label, pred))
+        loss = F.relu(self._margin - pred * _reshape_like(F, self, label, pred))
         return self._mean(F, _apply_weighting(F, loss, self._weight, sample_weight))
 
 
@@ -456,7 +528,7 @@ class SquaredHingeLoss(_MarginLoss):
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
         """The loss of each sample."""
-        loss = F.square(F.relu(self._margin - pred * _reshape_like(F, label, pred)))
+        loss = F.square(F.relu(self._margin - pred * _reshape_like(F, self, label, pred)))
         return self._mean(F, _apply_weighting(F, loss, self._weight, sample_weight))
 
 
@@ -494,7 +566,7 @@ class LogisticLoss(Loss):
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
         """The loss of each sample."""
-        label = _reshape_like(F, label, pred)
+        label = _reshape_like(F, self, label, pred)
         if self._label_format == "signed":
             label = (label + 1.0) / 2.0
         loss = F.relu(pred) - pred * label + _softplus_of_minus_abs(F, pred)
@@ -526,8 +598,8 @@ class TripletLoss(_MarginLoss):
 
     def hybrid_forward(self, F: Any, pred: Any, positive: Any, negative: Any) -> Any:
         """The loss of each sample."""
-        near = F.square(_reshape_like(F, positive, pred) - pred)
-        far = F.square(_reshape_like(F, negative, pred) - pred)
+        near = F.square(_reshape_like(F, self, positive, pred, "positive") - pred)
+        far = F.square(_reshape_like(F, self, negative, pred, "negative") - pred)
         loss = F.sum(near - far, axis=self._batch_axis, exclude=True)
         return _apply_weighting(F, F.relu(loss + self._margin), self._weight)
 
@@ -573,7 +645,7 @@ class PoissonNLLLoss(Loss):
 
     def hybrid_forward(self, F: Any, pred: Any, target: Any, sample_weight: Any = None, epsilon: float = 1e-08) -> Any:
         """The loss of all samples, of shape (1,), or () of arrays of ``mx.np``."""
-        target = _reshape_like(F, target, pred)
+        target = _reshape_like(F, self, target, pred, "target")
         if self._from_logits:
             loss = F.exp(pred) - target * pred
         else:
@@ -620,7 +692,7 @@ class CosineEmbeddingLoss(Loss):
 
     def hybrid_forward(self, F: Any, input1: Any, input2: Any, label: Any, sample_weight: Any = None) -> Any:
         """The loss of each sample."""
-        input1 = _reshape_like(F, input1, input2)
+        input1 = _reshape_like(F, self, input1, input2, "input1")
         label = label.reshape((-1, 1))
         cosine = self._cosine(F, input1, input2)
         similar = (1 - cosine) * (label == 1)

@@ -33,8 +33,7 @@ def _element_type(ctx: Any, dtype: Any) -> Any:
     """
     given: object = ctx
     if isinstance(given, str) and given.startswith(("cpu", "gpu", "cuda")):
-        here = "mx.cpu()" if given.startswith("cpu") else "mx.gpu(0)"
-        raise ArgumentTypeError(f"ctx takes a device, {here}, got {given!r}")
+        check_device(ctx)  # else it would be taken for a dtype
     if isinstance(given, int | np.integer):
         raise ArgumentTypeError(
             f"the second argument is a device or a dtype, got {given}; the sizes of a shape are one argument, a tuple: "

@@ -151,9 +151,7 @@ def test_a_rate_that_is_set_must_be_a_number():
 
 
 def test_labels_of_another_size():
-    with pytest.raises(
-        mx.errors.ShapeError, match=r"a label of shape \(4, 3\) does not fit a prediction of .*\(4, 2\)"
-    ):
+    with pytest.raises(mx.errors.ShapeError, match=r"L2Loss: pred has shape \(4, 2\), label has shape \(4, 3\)"):
         gluon.loss.L2Loss()(nd.ones((4, 2)), nd.ones((4, 3)))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from hybridc.errors import ArgumentTypeError
 from hybridc.ground.absent import habit
+from hybridc.ground.location import is_users
 
 
 def unknown_arguments(cls: type, names: Iterable[str]) -> ArgumentTypeError:
@@ -64,9 +65,9 @@ def explain_call(
 
 
 def _defined(block: object, method: str) -> str:
-    """Where a block's method begins: `` (net.py:12)``."""
+    """Where a block's method begins in a file of the user's: `` (net.py:12)``."""
     code: Any = getattr(getattr(block, method), "__code__", None)
-    return "" if code is None else f" ({code.co_filename}:{code.co_firstlineno})"
+    return "" if code is None or not is_users(code.co_filename) else f" ({code.co_filename}:{code.co_firstlineno})"
 
 
 def _wrong(
