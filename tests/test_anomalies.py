@@ -185,3 +185,92 @@ def test_a_monitor_looks_at_a_block():
     net(mx.nd.ones((1, 3)))
     found = {name: float(text) for _, name, text in monitor.toc()}
     assert found == {"net_d_fwd_output": 6.0, "net_d_weight": 6.0}
+
+
+# --- indices -----------------------------------------------------------------------------------------------------
+
+
+class Words(mx.gluon.HybridBlock):
+    """Word vectors and a loss over three classes."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        with self.name_scope():
+            self.words = nn.Embedding(5, 3)
+            self.loss = mx.gluon.loss.SoftmaxCrossEntropyLoss()
+
+    def hybrid_forward(self, F, words, labels):
+        scores = self.words(words)
+        return self.loss(scores, labels)
+
+
+@pytest.fixture(params=[False, True], ids=["eager", "hybridized"])
+def words(request):
+    made = Words(prefix="net_")
+    made.initialize()
+    made.hybridize(request.param)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("inputs", "labels", "text"),
+    [
+        ([1, 7], [0, 1], "(in net_embedding0): Embedding: index 7 in data[1] is no integer from 0 to 4; 1 of 2"),
+        ([-1, 0], [0, 1], "(in net_embedding0): Embedding: index -1 in data[0] is no integer from 0 to 4; 1 of 2"),
+        ([0.7, 0.5], [0, 1], "Embedding: index 0.7 in data[0] is no integer from 0 to 4; 2 of 2"),
+        ([1, 2], [0, 99], "(in net_softmaxcrossentropyloss0): pick: index 99 in index[1] is no integer from 0 to 2"),
+        ([1, 2], [float("nan"), 0], "pick: index nan in index[0] is no integer from 0 to 2"),
+    ],
+)
+def test_indices_out_of_range(words, inputs, labels, text):
+    inputs, labels = mx.nd.array(inputs), mx.nd.array(labels)
+    before = words(inputs, labels).asnumpy()  # clipped
+    assert np.isfinite(before).all()
+    with mx.debug.check_indices():
+        words(mx.nd.array([0, 4]), mx.nd.array([2, 0]))
+        with pytest.raises(mx.errors.IndexRangeError) as error:
+            words(inputs, labels)
+        with autograd.record(), pytest.raises(IndexError):
+            words(inputs, labels)
+    assert __file__ in str(error.value)
+    assert text in str(error.value)
+    np.testing.assert_array_equal(words(inputs, labels).asnumpy(), before)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: mx.nd.take(mx.nd.ones((3, 2)), mx.nd.array([3])),
+        lambda: mx.nd.one_hot(mx.nd.array([1, -1]), 3),
+        lambda: mx.nd.batch_take(mx.nd.ones((2, 3)), mx.nd.array([3, 0], dtype="int32")),
+        lambda: mx.nd.pick(mx.nd.ones((2, 3)), mx.nd.array([0, 3])),
+        lambda: mx.nd.softmax_cross_entropy(mx.nd.ones((2, 3)), mx.nd.array([0, 3])),
+    ],
+)
+def test_operators_with_indices(call):
+    call()
+    with mx.debug.check_indices(), pytest.raises(mx.errors.IndexRangeError, match="is no integer from 0 to 2"):
+        call()
+    call()
+
+
+def test_indices_that_wrap_are_in_range():
+    with mx.debug.check_indices():
+        mx.nd.take(mx.nd.ones((3, 2)), mx.nd.array([7]), mode="wrap")
+        mx.nd.array([1.0, 2]) / 0  # infinities are nobody's business here
+
+
+def test_labels_that_are_nan_are_anomalies(words):
+    with mx.debug.detect_anomaly():
+        words(mx.nd.array([1, 7]), mx.nd.array([0, 99]))  # clipped
+        with pytest.raises(AnomalyError, match=r"pick: index nan in index\[1\]"):
+            words(mx.nd.array([1, 7]), mx.nd.array([0, np.nan]))
+
+
+def test_both_searches_together():
+    with mx.debug.detect_anomaly(), mx.debug.check_indices():
+        with pytest.raises(AnomalyError):
+            mx.nd.log(mx.nd.array([-1.0]))
+        with pytest.raises(mx.errors.IndexRangeError):
+            mx.nd.one_hot(mx.nd.array([7]), 3)
+    assert RECORDER.detector is None

@@ -312,6 +312,14 @@ class Operator(Interchange, metaclass=OperatorType):
         """
         return self.MUTATES
 
+    @called_later
+    def index_sizes(self, shapes: Sequence[Shape]) -> Mapping[int, int]:
+        """For inputs whose values are indices, by their number: the size of the axis into which they go.
+
+        Only where an index out of range is no error by itself: ``mx.debug.check_indices`` makes it one.
+        """
+        return {}
+
     @recorded
     def auxiliary(self) -> tuple[int, ...]:
         """Indices of the inputs that are auxiliary states, not arguments: those it mutates, in training at least."""

@@ -502,7 +502,7 @@ class Block(BlockRoot):
             raise
 
     def _call_forward(self, args: tuple[Any, ...]) -> Any:
-        """The results of ``forward``; an error where it does not take these arguments, a warning where it gives none."""
+        """The results of ``forward``; an error where it takes other arguments, a warning where it gives None."""
         try:
             out = self.forward(*args)
         except TypeError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -87,6 +87,9 @@ class Take(_Indexed):
         if not a[axis] and math.prod(indices):
             raise ShapeError(f"take: nothing can be taken along axis {axis} of an array of shape {a}")
         return shapes, [(*a[:axis], *indices, *a[axis + 1 :])]
+
+    def index_sizes(self, shapes: Sequence[Shape]) -> Mapping[int, int]:
+        return {1: shapes[0][self.axis]} if self.mode == "clip" else {}
 
     def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         if self.mode == "raise":  # only the host can
@@ -294,6 +297,9 @@ class Embedding(Composite):
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
         return dtypes, [dtypes[1]]
 
+    def index_sizes(self, shapes: Sequence[Shape]) -> Mapping[int, int]:
+        return {0: self.input_dim}
+
     def eager(self, *arrays: Any) -> Any:
         data, weight = arrays
         self.infer_shape([data.shape, weight.shape])
@@ -374,6 +380,9 @@ class Pick(_Indexed):
         if data is None or index is not None:
             return shapes
         return [data, self._reduced(data, normalize_axis("pick", self.axis, len(data)))[0]]
+
+    def index_sizes(self, shapes: Sequence[Shape]) -> Mapping[int, int]:
+        return {1: shapes[0][self.axis]} if self.mode == "clip" else {}
 
     def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         data, index = xs
@@ -530,6 +539,9 @@ class BatchTake(Composite):
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
         return dtypes, [dtypes[0]]
+
+    def index_sizes(self, shapes: Sequence[Shape]) -> Mapping[int, int]:
+        return {1: shapes[0][1]}
 
     def eager(self, *arrays: Any) -> Any:
         a, indices = arrays

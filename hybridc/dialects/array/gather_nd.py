@@ -233,6 +233,9 @@ class OneHot(Composite):
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
         return dtypes, [self.dtype]
 
+    def index_sizes(self, shapes: Sequence[Shape]) -> Mapping[int, int]:
+        return {0: self.depth}
+
     def eager(self, *arrays: Any) -> Any:
         (indices,) = arrays
         hot = indices.astype(np.int64)[..., None] == np.arange(self.depth)

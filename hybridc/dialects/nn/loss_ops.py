@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -210,6 +210,9 @@ class SoftmaxCrossEntropy(Output):
     def hot(self, F: Any, x: Any, label: Any) -> Any:
         """The labels one-hot in the dtype of the data."""
         return one_hot(F, label, x.shape[1], x.dtype)
+
+    def index_sizes(self, shapes: Sequence[Shape]) -> Mapping[int, int]:
+        return {1: shapes[0][1]}
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         x, label = inputs
