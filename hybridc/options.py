@@ -161,12 +161,23 @@ class _EnvironmentReader:
 
     def warn_of_others(self) -> None:
         """Warn of variables with our prefix that nobody reads: perhaps misspelt."""
+        for name, here in _OF_MXNET.items():
+            if self.env.get(name, "").strip().lower() not in ("", "0", "false", "none"):
+                warnings.warn(f"the environment variable {name} has no effect here; use {here}", stacklevel=2)
         others = sorted(n for n in self.env if n.startswith("HYBRIDC_") and n not in self.known)
         if others:
             for name in others:
                 near = difflib.get_close_matches(name, sorted(self.known), 1)
                 meant = f"did you mean {near[0]}?" if near else f"settings are {', '.join(sorted(self.known))}"
                 warnings.warn(f"the environment variable {name} is no setting of hybridc; {meant}", stacklevel=2)
+
+
+# Variables of MXNet that change what a program does there, and nothing here: what to use.
+_OF_MXNET = {
+    "MXNET_PROFILER_AUTOSTART": "HYBRIDC_PROFILER_AUTOSTART",
+    "MXNET_SUBGRAPH_BACKEND": "net.hybridize(backend=…)",
+    "MXNET_CUDA_TENSOR_OP_MATH_ALLOW_CONVERSION": "HYBRIDC_TF32",
+}
 
 
 def _bytes(text: str) -> int:

@@ -70,6 +70,13 @@ def test_variables_that_are_no_setting_are_named():
         read({"HYBRIDC_ZZZZZZZZZZZZZZ": "1"})
 
 
+@pytest.mark.filterwarnings("error")
+def test_variables_of_mxnet_that_change_nothing_here():
+    read({"MXNET_PROFILER_AUTOSTART": "0", "MXNET_ENGINE_TYPE": "NaiveEngine", "MXNET_SUBGRAPH_BACKEND": "NONE"})
+    with pytest.warns(UserWarning, match="MXNET_PROFILER_AUTOSTART has no effect here; use HYBRIDC_PROFILER_AUTOSTART"):
+        read({"MXNET_PROFILER_AUTOSTART": "1"})
+
+
 def test_a_home_that_is_not_there():
     with pytest.raises(OptionError, match=r"HYBRIDC_CACHE_DIR=~no-such-user/x: no such home directory"):
         read({"HYBRIDC_CACHE_DIR": "~no-such-user/x"})

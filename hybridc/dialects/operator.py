@@ -29,7 +29,14 @@ from hybridc.dialects.operator_registry import called_later, recorded, unrecorde
 from hybridc.dialects.scalar import NUMPY, Scalar, depends_on_all, numpy_step, record, replay
 from hybridc.dialects.sparse.sparse_elements import at_common_places, result_stype
 from hybridc.dtypes import COMPUTED, is_float
-from hybridc.errors import AttributeValueError, CustomOpError, DTypeError, MXNetError, UnsupportedError
+from hybridc.errors import (
+    ArgumentTypeError,
+    AttributeValueError,
+    CustomOpError,
+    DTypeError,
+    MXNetError,
+    UnsupportedError,
+)
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.location import user_location
 from hybridc.ground.nesting import as_list
@@ -175,6 +182,14 @@ class Operator(Interchange, metaclass=OperatorType):
             declared = cls.__dict__.get(name)
             if isinstance(declared, Attribute):  # "num_outputs_" is the attribute num_outputs, beside the method
                 fields[name.rstrip("_")] = from_annotation(declared, annotation)
+        typed = inspect.get_annotations(cls)
+        bare = next((n for n, v in vars(cls).items() if isinstance(v, Attribute) and n not in typed), None)
+        if bare is not None:
+            kind = type(vars(cls)[bare].default).__name__
+            kind = kind if kind in ("bool", "int", "float", "str") else "float"
+            raise ArgumentTypeError(
+                f"operator class {cls.__qualname__}: attribute {bare} has no type; write {bare}: {kind} = attribute(…)"
+            )
         if "ORDER" in vars(cls):
             for name in fields.keys() - set(cls.ORDER):
                 setattr(cls, name, fields[name].default)

@@ -4,6 +4,7 @@ hybridc-opt graph.mlir -p canonicalize-graph,decompose --print-between-passes
 hybridc-opt graph.mlir -p decompose,hybrid-to-linalg,fold-views,fuse-kernels,plan-memory -t numpy
 hybridc-opt graph.mlir -p decompose,hybrid-to-linalg,fold-views,fuse-kernels -t tile-programs
 hybridc-opt graph.mlir --load my_backend.py -p partition-graph{backend=my_backend}
+hybridc-opt graph.mlir --load my_pass.py -p my-pass  (a class MyPass(ModulePass) with name = "my-pass")
 
 What is wrong is a line on stderr, and the exit status 1; ``--traceback`` shows where it was noticed.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 import difflib
 import sys
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import IO
 
 from xdsl.context import Context
@@ -126,7 +127,11 @@ class HybridcOpt(xDSLOptMain):
         )
 
     def _load(self, path: str) -> None:
+        before = set(_pass_classes(ModulePass))
         library.load(path, verbose=False)
+        for each in _pass_classes(ModulePass):
+            if each not in before and isinstance(getattr(each, "name", None), str):
+                self.available_passes[each.name] = _factory(each)
         for dialect in dialects().values():
             if dialect.name not in self.ctx.registered_dialect_names:
                 self.ctx.load_dialect(dialect)
@@ -181,6 +186,13 @@ class HybridcOpt(xDSLOptMain):
             ) from error
 
 
+def _pass_classes(cls: type[ModulePass]) -> Iterator[type[ModulePass]]:
+    """All classes of passes that derive from one."""
+    for each in cls.__subclasses__():
+        yield each
+        yield from _pass_classes(each)
+
+
 def _factory(each: type[ModulePass]) -> Callable[[], type[ModulePass]]:
     return lambda: each
 
@@ -189,7 +201,10 @@ def _unknown(name: str, known: Iterable[str]) -> str:
     """That there is no such pass, and which there are."""
     near = difflib.get_close_matches(name, known, n=1)
     meant = f", did you mean {near[0]}?" if near else ""
-    return f"there is no pass {name!r}{meant}; the passes are {', '.join(sorted(known))}"
+    return (
+        f"there is no pass {name!r}{meant}; the passes are {', '.join(sorted(known))}, and those that --load FILE "
+        "brings: its subclasses of xdsl.passes.ModulePass, by their names"
+    )
 
 
 def main() -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -99,4 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser("hybridc.tools.machine", description="Print what decisions know of this machine.")
     parser.add_argument("--json", action="store_true", help="as JSON")
     asked = parser.parse_args(arguments)
-    print(json.dumps(description(), indent=2) if asked.json else text())
+    try:
+        print(json.dumps(description(), indent=2) if asked.json else text(), flush=True)
+    except BrokenPipeError:  # the reader, as head, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
