@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -19,7 +21,7 @@ from hybridc.ground.display.arguments_text import typed
 from hybridc.ground.display.tracebacks import boundary, hide_frames, hides_frames
 from hybridc.ground.events import RECORDER
 from hybridc.ground.hooks import HOOKS
-from hybridc.ground.location import user_depth
+from hybridc.ground.location import is_users, user_depth
 from hybridc.ground.state import STATE
 from hybridc.ground.watches import shared, written
 from hybridc.sparse_storage import zeros
@@ -280,6 +282,8 @@ class NDArray(Fluent):
         return int(self.asscalar())
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        if STATE.recording and self._entry is not None:
+            _warn_of_numpy()
         if dtype is not None and np.dtype(dtype) != self._data.dtype:
             if copy is False:
                 raise ValueError(f"an array of dtype {self._data.dtype} cannot become {dtype} without a copy")
@@ -683,6 +687,28 @@ def values_of(x: NDArray) -> npt.NDArray[Any]:
 def buffer_of(x: NDArray) -> Any:
     """The buffer of an array: a NumPy array, which a device array copies to the CPU, or a sparse storage."""
     return x.asnative() if x.stype == "default" else x._data
+
+
+def _warn_of_numpy() -> None:
+    """Warn, where NumPy is given an array of the tape in a block's forward: what it computes has no gradient.
+
+    Elsewhere, as in a loop that looks at results, that is what is wanted. Of hybridc's own code nothing is said.
+    """
+    frame, depth = sys._getframe(2), 2
+    while frame is not None and f"{os.sep}numpy{os.sep}" in frame.f_code.co_filename:
+        frame, depth = frame.f_back, depth + 1
+    if frame is None or not is_users(frame.f_code.co_filename):
+        return
+    outer = frame
+    while outer is not None:
+        if outer.f_code.co_name in ("forward", "hybrid_forward") and hasattr(outer.f_locals.get("self"), "_reg_params"):
+            warnings.warn(
+                "a function of NumPy reads an array under autograd.record(), and its result has no gradient; use the "
+                "function of F or mx.nd, as F.tanh(x) for np.tanh(x), or x.asnumpy() where values alone are meant",
+                stacklevel=depth + 1,
+            )
+            return
+        outer = outer.f_back
 
 
 def _readonly(data: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -69,7 +69,7 @@ class Symbol(Fluent):
         """The same value, without gradient."""
         return HOOKS.function("BlockGrad")(self)
 
-    def _no_value(self, what: str) -> NoReturn:
+    def _no_value(self, what: str, remedy: str = "Use F.where instead of Python control flow on values") -> NoReturn:
         raise TraceError(f"{user_location()}: {what} needs values, which a Symbol does not have")
 
     def __bool__(self) -> bool:
@@ -85,7 +85,10 @@ class Symbol(Fluent):
         self._no_value("use as an index")
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        self._no_value("conversion to a NumPy array")
+        self._no_value(
+            "conversion to a NumPy array",
+            "Use the function of F in place of NumPy's, as F.tanh(x) for np.tanh(x)",
+        )
 
     def asnumpy(self) -> Any:
         """Raises: a Symbol has no values."""
@@ -191,8 +194,7 @@ class TracedSymbol(Symbol):
         where = user_location(self.trace.path())
         raise TraceError(
             f"{where}: {what} needs the values of an array of shape {self.shape}, but while a hybridized block is "
-            "traced only shapes and dtypes are known. Use F.where instead of "
-            "Python control flow on values, or leave this block unhybridized."
+            f"traced only shapes and dtypes are known. {remedy}, or leave this block unhybridized."
         )
 
 
