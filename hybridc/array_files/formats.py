@@ -45,6 +45,10 @@ _FOREIGN_MARKS = {
 }
 
 
+# Those that are archives, as .npz is.
+_ARCHIVES = (".keras", ".pt", ".pth")
+
+
 def ending(fname: str | os.PathLike[str]) -> str:
     """The ending of a file's name, in small letters."""
     return Path(os.fsdecode(fname)).suffix.lower()
@@ -55,8 +59,14 @@ def for_writing(fname: str | os.PathLike[str]) -> FileFormat:
     end = ending(fname)
     if end in FOREIGN:
         # COMPAT(mxnet): there every file is written in MXNet's format, whatever its name.
-        raise _foreign(f"{os.fsdecode(fname)} would be", end)
+        raise _unwritten(os.fsdecode(fname))
     return _by_ending(end)
+
+
+def refuse_foreign(name: str) -> None:
+    """Raise, if a name that is completed to those of files ends as those of another program."""
+    if ending(name) in FOREIGN:
+        raise _unwritten(name)
 
 
 def write(fname: str | os.PathLike[str], contents: ArrayFile) -> None:
@@ -113,7 +123,7 @@ def scan(file: BinaryIO, where: str) -> ArrayFile:
         end = ".safetensors"
     elif start.startswith(mxnet_format.MARK):
         end = ".params"
-    elif start.startswith(b"PK"):
+    elif start.startswith(b"PK") and end not in _ARCHIVES:
         end = ".npz"
     else:
         foreign = next((kind for mark, kind in _FOREIGN_MARKS.items() if start.startswith(mark)), end)
@@ -132,6 +142,16 @@ def _by_ending(end: str) -> FileFormat:
 
         return npz_format.FORMAT
     return mxnet_format.FORMAT
+
+
+def _unwritten(name: str) -> FileFormatError:
+    """That a file of this name is not written here."""
+    program, remedy = FOREIGN[ending(name)]
+    kept = f"; {remedy}" if ending(name) == ".onnx" else ""
+    return FileFormatError(
+        f"{name} would be a file of {program}, which is not written here; choose a name that ends with .params, in "
+        f"MXNet's format, .safetensors or .npz, as {Path(name).with_suffix('.params').name}{kept}"
+    )
 
 
 def _foreign(what: str, end: str) -> FileFormatError:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from hybridc.array_files import formats
 from hybridc.array_files.name_maps import NameMap, renamed
 from hybridc.errors import CheckError, MXNetError
 from hybridc.gluon.export import described_graph
@@ -70,6 +71,7 @@ def load_parameters(
 
 def save_model(block: Block, prefix: str) -> None:
     """Write the tree of blocks and all parameters: ``prefix-model.json`` and ``prefix-model.params``."""
+    formats.refuse_foreign(prefix)
     tree = {block.name: _described(block, iter(range(1, 1 << 30)))}
     write_whole(f"{prefix}-model.json", json.dumps(tree).encode())
     block.save_parameters(f"{prefix}-model.params")
@@ -91,6 +93,8 @@ def _described(block: Any, numbers: Iterator[int]) -> dict[str, Any]:
 def load_model(block: Block, prefix: str) -> None:
     """Take what :func:`save_model`, or MXNet, wrote for a block of the same structure."""
     path = Path(f"{prefix}-model.json")
+    if not path.exists():
+        formats.refuse_foreign(prefix)
     tree: Any = json.loads(path.read_text())
     _restore(block, next(iter(tree.values())), str(path))
     block.load_parameters(f"{prefix}-model.params")

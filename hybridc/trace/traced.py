@@ -70,6 +70,7 @@ class Symbol(Fluent):
         return HOOKS.function("BlockGrad")(self)
 
     def _no_value(self, what: str, remedy: str = "Use F.where instead of Python control flow on values") -> NoReturn:
+        del remedy  # what a trace has instead of values
         raise TraceError(f"{user_location()}: {what} needs values, which a Symbol does not have")
 
     def __bool__(self) -> bool:
@@ -190,7 +191,7 @@ class TracedSymbol(Symbol):
             f"{user_location()}: a traced array cannot be assigned to; use F.where, F.concat or F.slice_assign"
         )
 
-    def _no_value(self, what: str) -> NoReturn:
+    def _no_value(self, what: str, remedy: str = "Use F.where instead of Python control flow on values") -> NoReturn:
         where = user_location(self.trace.path())
         raise TraceError(
             f"{where}: {what} needs the values of an array of shape {self.shape}, but while a hybridized block is "
