@@ -123,13 +123,20 @@ def scan(file: BinaryIO, where: str) -> ArrayFile:
         end = ".safetensors"
     elif start.startswith(mxnet_format.MARK):
         end = ".params"
-    elif start.startswith(b"PK") and end not in _ARCHIVES:
+    elif start.startswith(b"PK") and (end not in _ARCHIVES or _holds_arrays(file)):
         end = ".npz"
     else:
         foreign = next((kind for mark, kind in _FOREIGN_MARKS.items() if start.startswith(mark)), end)
         if foreign in FOREIGN:
             raise _foreign(f"{where} is", foreign)
     return _by_ending(end).scan(file, where)
+
+
+def _holds_arrays(file: BinaryIO) -> bool:
+    """Whether the first member of an archive is an array of NumPy: its name stands behind 30 bytes."""
+    file.seek(0)
+    header = file.read(1 << 10)
+    return header[30 : 30 + int.from_bytes(header[26:28], "little")].endswith(b".npy")
 
 
 def _by_ending(end: str) -> FileFormat:

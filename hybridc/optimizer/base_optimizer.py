@@ -12,6 +12,7 @@ from hybridc.array.ndarray import NDArray, wrap
 from hybridc.dtypes import is_half
 from hybridc.errors import ArgumentTypeError, AttributeValueError, CheckError, MXNetError
 from hybridc.ground.display.arguments_text import called, settings
+from hybridc.ground.location import user_depth
 from hybridc.ground.watches import written
 from hybridc.lr_scheduler import LRScheduler
 from hybridc.optimizer.runner import Row, Runner
@@ -95,6 +96,9 @@ class Optimizer:
         param_dict: Mapping[Any, Any] | None = None,
     ) -> None:
         _check_rate(learning_rate)
+        for what, value, effect in (("the learning rate", learning_rate, "the loss"), ("wd", wd, "weights")):
+            if value is not None and value < 0:
+                warnings.warn(f"{what} is {value}: as it is negative, {effect} will grow", stacklevel=user_depth())
         if isinstance(lr_scheduler, type):
             raise ArgumentTypeError(f"lr_scheduler is the class {lr_scheduler.__name__}; make a scheduler of it")
         self.rescale_grad = rescale_grad

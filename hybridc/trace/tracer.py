@@ -204,6 +204,11 @@ class Trace:
         """``nd.<op>`` while tracing: record a node, and return its results as Symbols."""
         if location is None and self.track_locations:
             location = user_location(self.path())
+        if isinstance(out, int):  # an argument too many
+            raise ArgumentTypeError(
+                f"{location}: {op.title()}: out= is an array for the result, got {out}; several sizes or axes are one "
+                "argument, a tuple"
+            )
         if out is not None:
             raise TraceError(f"{location}: out= cannot be used while tracing; use the returned value")
         dtype = next((x.dtype for x in inputs if hasattr(x, "dtype")), np.float32)
