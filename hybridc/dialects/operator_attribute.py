@@ -51,7 +51,7 @@ class Attribute:
         except (ValueError, TypeError, SyntaxError, OverflowError, RecursionError, MemoryError) as error:
             kind = DTypeNameError if self.kind == "DType" else AttributeValueError
             text = f"{owner}: attribute {name} takes {self.describe()}, got {_shown(value)}"
-            if self.kind == "bool" and isinstance(value, int):
+            if self.kind in ("bool", "DType") and isinstance(value, int):
                 text += "; several sizes or axes are one argument, a tuple"
             raise kind(text) from error
         if self.enum is not None and value not in self.enum:

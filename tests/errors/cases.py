@@ -377,3 +377,239 @@ def value_carried_to_the_next_call():
     net.hybridize()
     net(X)
     net(X)
+
+
+# --- calls and layers ----------------------------------------------------------------------------------------
+
+
+class WithoutF(HybridBlock):
+    def hybrid_forward(self, x):
+        return x * 2
+
+
+class TwoInputs(HybridBlock):
+    def hybrid_forward(self, F, x, y):
+        return x * y
+
+
+class WithoutParameter(HybridBlock):
+    def __init__(self):
+        super().__init__(prefix="without_")
+        self.scale = self.params.get("scale", shape=(3,))
+
+    def hybrid_forward(self, F, x):
+        return x * 2
+
+
+class ForwardWithF(HybridBlock):
+    def forward(self, F, x):
+        return F.exp(x)
+
+
+def run(net, *args, eagerly=False):
+    net.initialize()
+    if not eagerly:
+        net.hybridize()
+    return net(*args)
+
+
+@case
+def f_forgotten():
+    run(WithoutF(prefix="net_"), X)
+
+
+@case
+def f_forgotten_eagerly():
+    run(WithoutF(prefix="net_"), X, eagerly=True)
+
+
+@case
+def second_input_forgotten():
+    run(TwoInputs(prefix="net_"), X)
+
+
+@case
+def input_too_many():
+    run(TwoInputs(prefix="net_"), X, X, X)
+
+
+@case
+def parameter_forgotten():
+    run(WithoutParameter(), X)
+
+
+@case
+def forward_with_f():
+    run(ForwardWithF(prefix="net_"), X)
+
+
+@case
+def input_by_keyword():
+    net = nn.Dense(2, prefix="dense_")
+    net(x=X)
+
+
+@case
+def argument_of_a_layer():
+    nn.Dense(2, in_feature=3)
+
+
+@case
+def argument_of_a_convolution():
+    nn.Conv2D(2, 3, in_channel=3)
+
+
+@case
+def sizes_of_the_inputs():
+    nn.Dense(2, input_shape=(3,))
+
+
+@case
+def activation_of_several_elements():
+    nn.Dense(3, activation="softmax")
+
+
+@case
+def activation_misspelt():
+    nn.Conv2D(3, 3, activation="sigmiod")
+
+
+@case
+def layer_frozen_as_in_keras():
+    nn.Dense(3).trainable = False
+
+
+@case
+def parameter_frozen_as_in_pytorch():
+    nn.Dense(3, prefix="dense_").weight.requires_grad = False
+
+
+@case
+def channels_last():
+    run(nn.Conv2D(4, 3, in_channels=3, prefix="conv_"), mx.nd.ones((2, 32, 32, 3)))
+
+
+@case
+def channels_last_at_a_first_call():
+    run(nn.Conv2D(4, 5, prefix="conv_"), mx.nd.ones((2, 32, 32, 3)))
+
+
+@case
+def image_without_a_batch_axis():
+    run(nn.Conv2D(4, 3, prefix="conv_"), mx.nd.ones((3, 32, 32)))
+
+
+@case
+def kernel_larger_than_the_image():
+    run(nn.Conv2D(4, 7, prefix="conv_"), mx.nd.ones((2, 3, 5, 5)))
+
+
+@case
+def axis_of_batch_norm():
+    run(nn.BatchNorm(axis=5, prefix="norm_"), X)
+
+
+@case
+def channels_of_batch_norm():
+    run(nn.BatchNorm(in_channels=5, prefix="norm_"), X)
+
+
+@case
+def features_of_a_recurrent_layer():
+    run(mx.gluon.rnn.LSTM(4, input_size=5, prefix="lstm_"), mx.nd.ones((5, 2, 3)))
+
+
+@case
+def features_of_other_axes():
+    run(nn.Dense(4, in_units=3, prefix="dense_"), mx.nd.ones((2, 5, 3)))
+
+
+# --- losses --------------------------------------------------------------------------------------------------
+
+
+@case
+def labels_one_hot():
+    run(mx.gluon.loss.SoftmaxCrossEntropyLoss(prefix="loss_"), mx.nd.ones((4, 3)), mx.nd.ones((4, 3)))
+
+
+@case
+def labels_that_are_numbers():
+    loss = mx.gluon.loss.SoftmaxCrossEntropyLoss(sparse_label=False, prefix="loss_")
+    run(loss, mx.nd.ones((4, 3)), mx.nd.ones((4,)))
+
+
+@case
+def arguments_of_a_loss_exchanged():
+    run(mx.gluon.loss.SoftmaxCrossEntropyLoss(prefix="loss_"), mx.nd.ones((4,)), mx.nd.ones((4, 3)), eagerly=True)
+
+
+@case
+def labels_of_another_batch():
+    run(mx.gluon.loss.SoftmaxCrossEntropyLoss(prefix="loss_"), mx.nd.ones((4, 3)), mx.nd.ones((5,)))
+
+
+@case
+def labels_of_another_size():
+    run(mx.gluon.loss.L2Loss(prefix="loss_"), mx.nd.ones((4, 2)), mx.nd.ones((4, 3)))
+
+
+@case
+def labels_that_are_integers():
+    run(mx.gluon.loss.SigmoidBCELoss(prefix="loss_"), mx.nd.ones((4,)), mx.nd.ones((4,), dtype="int32"))
+
+
+# --- arrays --------------------------------------------------------------------------------------------------
+
+
+@case
+def sizes_as_arguments():
+    mx.nd.zeros(2, 3)
+
+
+@case
+def sizes_as_arguments_in_a_forward():
+    call(lambda F, x: F.zeros(2, 3) + x, X)
+
+
+@case
+def device_as_text():
+    mx.nd.ones(3, ctx="cpu")
+
+
+@case
+def reshape_with_sizes():
+    call(lambda F, x: F.reshape(x, 3, 2), X)
+
+
+@case
+def transpose_with_axes():
+    call(lambda F, x: F.transpose(x, 1, 0), X)
+
+
+@case
+def format_of_several_elements():
+    format(X, ".2f")
+
+
+@case
+def numpy_in_a_forward():
+    call(lambda F, x: np.tanh(x), X)
+
+
+@case
+def labels_and_predictions_exchanged():
+    mx.metric.Accuracy().update([mx.nd.ones((4, 3))], [mx.nd.ones((4,))])
+
+
+@case
+def model_of_keras():
+    nn.Dense(2, in_units=3).save("model.keras")
+
+
+@case
+def attribute_without_a_type():
+    @op.register("errors.untyped")
+    class Untyped(op.Elementwise):
+        """x"""
+
+        slope = op.attribute(1.0, doc="the slope")
