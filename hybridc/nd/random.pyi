@@ -1,5 +1,6 @@
 # Written by python -m hybridc.stubs; do not edit.
 # pyright: reportUnusedImport=false
+import warnings
 from typing import Any as Any
 from hybridc.array.fluent import Fluent as Fluent
 from hybridc.array.functions import function as function
@@ -7,12 +8,16 @@ from hybridc.array.functions import require_hidden as require_hidden
 from hybridc.context import Context as Context
 from hybridc.context import check_device as check_device
 from hybridc.errors import CheckError as CheckError
+from hybridc.ground.location import user_depth as user_depth
 from hybridc.nd.namespace import lookup as lookup
 ShapeLike = int | tuple[int, ...] | None
 def _is_array(x: Any) -> bool:
     ...
 def _draw(name: str, parameters: tuple[Any, ...], shape: Any, dtype: Any, ctx: Context | None, out: Any) -> Any:
     """The operator ``random_<name>`` for numbers, ``sample_<name>`` for arrays."""
+    ...
+def _warn_of_sizes(name: str, first: Any, second: Any, shape: Any, out: Any) -> None:
+    """Warn where two parameters of one number look like the sizes of a shape."""
     ...
 def uniform(low: Any=0, high: Any=1, shape: ShapeLike=None, dtype: Any=None, ctx: Context | None=None, out: Any=None, **kwargs: Any) -> Any:
     """Samples of a uniform distribution on [low, high)."""
