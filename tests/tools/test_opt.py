@@ -134,3 +134,19 @@ def test_a_file_that_is_none(tmp_path, monkeypatch):
 def test_a_pass_that_does_not_exist(opt):
     with pytest.raises(ValueError, match=r"there is no pass 'fuse-kernel', did you mean fuse-kernels\?; the "):
         opt("-p", "fuse-kernel")
+
+
+def test_a_pass_of_a_loaded_file(opt, tmp_path):
+    """A class of a file given by ``--load`` is a pass under its name."""
+    path = tmp_path / "my_pass.py"
+    path.write_text(
+        "from dataclasses import dataclass\n"
+        "from xdsl.passes import ModulePass\n\n"
+        "@dataclass(frozen=True)\n"
+        "class Renamed(ModulePass):\n"
+        "    name = 'test-renamed'\n\n"
+        "    def apply(self, ctx, op):\n"
+        "        print('applied to', op.name)\n"
+    )
+    out, _ = opt("--load", str(path), "-p", "test-renamed")
+    assert "applied to builtin.module" in out
