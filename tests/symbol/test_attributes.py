@@ -61,8 +61,10 @@ def test_what_mxnet_could_not_read_is_spelled_otherwise():
     x = mx.sym.var("x")
     dense = mx.sym.FullyConnected(x, num_hidden=np.int32(4), no_bias=np.True_, flatten=1, name="y")
     assert dense.list_attr() == {"num_hidden": "4", "no_bias": "True", "flatten": "1"}
-    dense = mx.sym.FullyConnected(x, num_hidden=4.0, no_bias=7, name="y")
-    assert dense.list_attr() == {"num_hidden": "4", "no_bias": "True"}
+    dense = mx.sym.FullyConnected(x, num_hidden=4.0, name="y")
+    assert dense.list_attr() == {"num_hidden": "4"}
+    with pytest.raises(ValueError, match="attribute no_bias takes True or False, got 7"):
+        mx.sym.FullyConnected(x, num_hidden=4, no_bias=7, name="y")
     pooled = mx.sym.Pooling(x, kernel=(np.int64(2), np.int64(3)), stride=np.array([1, 2]), name="y")
     assert pooled.list_attr() == {"kernel": "(2, 3)", "stride": "(1, 2)"}
     assert mx.sym.load_json(pooled.tojson()).list_attr() == pooled.list_attr()

@@ -87,14 +87,17 @@ NEEDS_VALUES = [
 @pytest.mark.parametrize(("function", "what"), NEEDS_VALUES, ids=range(len(NEEDS_VALUES)))
 def test_values_are_not_known_while_tracing(function, what):
     shape = r"\(\d*(, \d*)*,?\)"
+    remedy = "Use F.where instead of Python control flow on values"
+    if "NumPy" in what:
+        remedy = "Use the function of F in place of NumPy's, as F.tanh(x) for np.tanh(x)"
     with pytest.raises(TraceError) as error:
         hybrid(function)(mx.nd.ones((3, 4)))
     expected = (
         re.escape(f"{FILE}:{line_of(function, 0)} (in net): {what} needs the values of an array of shape ")
         + shape
         + re.escape(
-            ", but while a hybridized block is traced only shapes and dtypes are known. Use F.where instead of "
-            "Python control flow on values, or leave this block unhybridized."
+            f", but while a hybridized block is traced only shapes and dtypes are known. {remedy}, or leave this block "
+            "unhybridized."
         )
     )
     assert re.fullmatch(expected, str(error.value)), str(error.value)
