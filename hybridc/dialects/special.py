@@ -64,8 +64,8 @@ def _erf_of_double(_: Any, x: Any) -> Any:
     a: Any = np.minimum(np.abs(x), 6.0)
     near: Any = a * _horner(table.ERF_NEAR_F64, np.minimum(a * a, 1.0))
     far: Any = 1.0 - np.exp(_horner(table.ERF_FAR_F64, a - 3.5))
-    size: Any = np.where(a < 1.0, near, far)
-    return np.copysign(size, x)
+    where: Any = np.where
+    return np.copysign(where(a < 1.0, near, far), x)
 
 
 # --- functions of arrays of any dtype ---------------------------------------------------------------------------------

@@ -760,7 +760,8 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
         """
         raise UnsupportedError(f"Symbol.get_backend_symbol is deprecated; use sym.optimize_for({backend!r})")
 
-    def _no_value(self, what: str) -> NoReturn:
+    def _no_value(self, what: str, remedy: str = "") -> NoReturn:
+        del remedy  # that of a trace
         raise NotImplementedForSymbol(
             f"{user_location(COMPOSER.path())}: {what} is not implemented for Symbol: {self!r} has no values before it "
             "is bound; use eval(…) or an executor, and F.where instead of Python control flow"

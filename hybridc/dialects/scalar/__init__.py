@@ -115,9 +115,11 @@ NUMPY = NumPyScalar()
 
 for _step in STEPS.values():
     if _step.name not in vars(NumPyScalar):
-        _composed = functools.partial(special.by_blocks, _step.composed, NUMPY)
-        _function = _numpy_function(_step.function) if _step.function else _composed
-        setattr(NumPyScalar, _step.name, staticmethod(_function))
+        _composed: Any = _step.composed
+        _function = _numpy_function(_step.function) if _step.function else None
+        setattr(
+            NumPyScalar, _step.name, staticmethod(_function or functools.partial(special.by_blocks, _composed, NUMPY))
+        )
 
 # Steps with boolean results, whatever their operands are.
 PREDICATES = frozenset(step.name for step in STEPS.values() if step.predicate)
