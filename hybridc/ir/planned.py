@@ -261,7 +261,9 @@ class PlainArray(NamedTuple):
 class LaunchNote:
     """A launch, as a report of a run tells of it: ``count`` steps from ``first`` on, or the launch of that index.
 
-    ``operators`` are the names of the user's operators that it computes, ``lines`` the user's source lines.
+    ``operators`` are the names of the user's operators that it computes, ``lines`` the user's source lines. ``flops``
+    counts arithmetic operations: the steps of its bodies times the iterations of their loops; None if unknown, as of
+    host calls.
     """
 
     first: int
@@ -271,6 +273,12 @@ class LaunchNote:
     lines: tuple[str, ...]
     reads: tuple[PlainArray, ...]
     writes: tuple[PlainArray, ...]
+    flops: int | None = None
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of its arrays: each that it reads and writes once."""
+        return sum(a.nbytes for a in (*self.reads, *self.writes))
 
     def facts(self) -> dict[str, Any]:
         """What it tells, by words."""
@@ -279,7 +287,8 @@ class LaunchNote:
             "lines": list(self.lines),
             "reads": [f"{a.dtype.name}{list(a.shape)}" for a in self.reads],
             "writes": [f"{a.dtype.name}{list(a.shape)}" for a in self.writes],
-            "bytes": sum(a.nbytes for a in (*self.reads, *self.writes)),
+            "bytes": self.bytes,
+            **({} if self.flops is None else {"flops": self.flops}),
         }
 
 
@@ -489,13 +498,17 @@ class PlannedProgram(Program):
 
 @dataclass(frozen=True, eq=False)
 class HostCall:
-    """A call of an operator on the host; ``where`` is the user's source line."""
+    """A call of an operator on the host; ``where`` is the user's source line.
+
+    ``position`` has the graph and the index of the step, for reports of a run; the executable fills it in.
+    """
 
     operator: Operator
     ins: tuple[SlotView | OperatorState, ...]
     outs: tuple[SlotView | OperatorState, ...]
     where: str
     name: str
+    position: dict[str, Any] = field(default_factory=lambda: dict[str, Any](), metadata=NOT_SERIALISED)
 
     @property
     def takes_device_arrays(self) -> bool:
@@ -525,7 +538,8 @@ class HostCall:
         try:
             self.operator.call_out(outs, *ins)
             if begin:
-                RECORDER.add("host", self.operator.title(), begin, {"lines": [self.where], **arrays_read(ins, outs)})
+                facts = {**self.position, "lines": [self.where], **arrays_read(ins, outs)}
+                RECORDER.add("host", self.operator.title(), begin, facts)
         except Exception as error:
             error.__hybridc_line__ = self.where  # pyright: ignore[reportAttributeAccessIssue]  (for who tells of it)
             raise

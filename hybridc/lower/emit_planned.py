@@ -33,7 +33,7 @@ from hybridc.dialects.mlir.hybrid_rt import (
     aliased,
     aligned,
 )
-from hybridc.dialects.operator import Opaque, Operator
+from hybridc.dialects.operator import Movement, Opaque, Operator
 from hybridc.errors import CustomOpError, VerifyError
 from hybridc.ground.quoting import one_line
 from hybridc.ground.sizes import row_major
@@ -125,14 +125,18 @@ class ProgramEmitter(ABC):
     def _note(self, op: LaunchOp, function: func.FuncOp, first: int) -> None:
         """Note what a launch is, for reports of a run."""
         name = self.noted.launches[-1]
-        is_kernel = isinstance(function, KernelFunction)
-        operators = function.kernel.operators if is_kernel else [self._operators[function.sym_name.data].title()]
+        flops: int | None = None
+        if isinstance(function, KernelFunction):
+            operators, flops = function.kernel.operators, function.kernel.flops
+        else:
+            operator = self._operators[function.sym_name.data]
+            operators, flops = [operator.title()], 0 if isinstance(operator, Movement) else None
         lines = [one_line(where) for where in locations_of(op) or locations_of(function)]
         arrays = [
             tuple([PlainArray(a.shape, a.dtype) for a in arrays_of(values) if a.dtype.kind != "O"])
             for values in (op.ins, op.outs)
         ]
-        note = LaunchNote(first, self.step_count() - first, name, tuple(operators), tuple(lines), *arrays)
+        note = LaunchNote(first, self.step_count() - first, name, tuple(operators), tuple(lines), *arrays, flops)
         self.noted.notes.append(note)
 
     def _host(self, op: LaunchOp, name: str, declaration: func.FuncOp) -> None:

@@ -6,12 +6,17 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from hybridc.ground.events import CounterValue, Mark, RecordedSpan
+from hybridc.ground.events import Args, CounterValue, Mark, RecordedSpan
 from hybridc.ground.records import dataclass
 
 # Nanoseconds of a millisecond, bytes of a kilobyte as MXNet prints it.
 _MILLISECOND, _KILOBYTE = 1_000_000, 1000
 _MEMORY = "memory"
+# Steps of compiled graphs, which count by their lines, too.
+_STEPS, _LINE = ("kernel", "loop", "host"), "line"
+_NAME = 25  # the width of MXNet's column of names
+# So many lines of a fused kernel are its name in the table.
+_LINES = 3
 # MXNet's name of the group of memory; others have the names of their categories.
 _DEVICE_STORAGE = "Device Storage"
 
@@ -49,9 +54,14 @@ _Groups = dict[str, dict[str, NameStatistics]]
 
 
 class Aggregates:
-    """Statistics of times (in milliseconds), memory (kB) and counters, each by category and name."""
+    """Statistics of times (in milliseconds), memory (kB) and counters, each by category and name.
+
+    Steps of compiled graphs count a second time, as the category ``line``, by the user's lines and blocks. ``steps``
+    has the times of each step by the title of its graph and its index there.
+    """
 
     def __init__(self) -> None:
+        self.steps: dict[tuple[str, int], NameStatistics] = {}
         self._times: _Groups = {}
         self._memory: _Groups = {}
         self._counters: _Groups = {}
@@ -59,7 +69,10 @@ class Aggregates:
     def add(self, spans: Iterable[RecordedSpan], samples: Iterable[CounterValue], marks: Iterable[Mark]) -> None:
         """Count events; a mark takes no time."""
         for span in spans:
-            _entry(self._times, span.category, span.name).add((span.end - span.begin) / _MILLISECOND)
+            time = (span.end - span.begin) / _MILLISECOND
+            _entry(self._times, span.category, span.name).add(time)
+            if span.args is not None and span.category in _STEPS:
+                self._add_step(span.args, time)
         for sample in samples:
             if sample.category == _MEMORY:
                 _entry(self._memory, _DEVICE_STORAGE, sample.name).add(sample.value / _KILOBYTE)
@@ -67,6 +80,14 @@ class Aggregates:
                 _entry(self._counters, sample.category, sample.name).add(sample.value)
         for mark in marks:
             _entry(self._times, mark.category, mark.name).add(0.0)
+
+    def _add_step(self, facts: Args, time: float) -> None:
+        """Count a step by its place and by its lines; those inside a loop are part of the loop's time."""
+        if "step" not in facts or "inside" in facts:
+            return
+        self.steps.setdefault((facts["graph"], facts["step"]), NameStatistics()).add(time)
+        if lines := facts.get("lines"):
+            _entry(self._times, _LINE, _line(lines)).add(time)
 
     def table(self, sort_by: str, ascending: bool) -> str:
         """The table."""
@@ -76,16 +97,17 @@ class Aggregates:
         value = ("Min Value", "Max Value", "Avg Value")
         for groups, heads in ((self._memory, use), (self._times, time), (self._counters, value)):
             for category in sorted(groups):
+                width = max(_NAME, *map(len, groups[category]))
                 lines += [category, "================="]
                 lines += [
-                    _row("Name", "Total Count", heads),
-                    _row("----", "-----------", ["-" * len(h) for h in heads]),
+                    _row(width, "Name", "Total Count", heads),
+                    _row(width, "----", "-----------", ["-" * len(h) for h in heads]),
                 ]
                 for name, entry in _sorted(groups[category], sort_by, ascending):
                     numbers = [entry.least, entry.most, entry.mean]
                     if len(heads) > len(numbers):
                         numbers.insert(0, entry.total)
-                    lines.append(_row(name, str(entry.count), [f"{n:.4f}" for n in numbers]))
+                    lines.append(_row(width, name, str(entry.count), [f"{n:.4f}" for n in numbers]))
                 lines.append("")
         return "\n".join([*lines, ""])
 
@@ -120,11 +142,22 @@ def _entry(groups: _Groups, category: str, name: str) -> NameStatistics:
     return groups.setdefault(category, {}).setdefault(name, NameStatistics())
 
 
+def _line(lines: Sequence[str]) -> str:
+    """The lines of a step as one name: each file and line once, with the blocks for which it runs."""
+    blocks: dict[str, list[str]] = {}
+    for line in lines:
+        place, _, block = line.removesuffix(")").partition(" (in ")
+        blocks.setdefault(place, []).append(block)
+    names = [f"{place} (in {', '.join(filter(None, b))})" if any(b) else place for place, b in blocks.items()]
+    more = [f"and {len(names) - _LINES} more"] if len(names) > _LINES else []
+    return "; ".join([*names[:_LINES], *more])
+
+
 def _sorted(entries: dict[str, NameStatistics], sort_by: str, ascending: bool) -> list[tuple[str, NameStatistics]]:
     key = _KEYS[sort_by]
     return sorted(entries.items(), key=lambda each: key(each[1]), reverse=not ascending)
 
 
-def _row(name: str, count: str, cells: Sequence[str]) -> str:
-    """A line: MXNet's widths of columns."""
-    return f"{name:<25} {count:>15}{''.join(f' {cell:>16}' for cell in cells)}"
+def _row(width: int, name: str, count: str, cells: Sequence[str]) -> str:
+    """A line: MXNet's widths of columns, but for names that are longer."""
+    return f"{name:<{width}} {count:>15}{''.join(f' {cell:>16}' for cell in cells)}"

@@ -111,6 +111,15 @@ class Session:
                 self._aggregates = Aggregates()
             return text
 
+    def step_times(self) -> dict[tuple[str, int], tuple[int, float]]:
+        """Of each step of a compiled graph, by the graph's title and the step's index: how often, and seconds in all.
+
+        They are those since the profiler began, or since ``dumps(reset=True)``.
+        """
+        with self._lock.current:
+            self._collect()
+            return {place: (found.count, found.total / 1000) for place, found in self._aggregates.steps.items()}
+
     def _collect(self) -> None:
         """Take what is new from the recorder."""
         spans, samples, marks = RECORDER.take()

@@ -38,6 +38,9 @@ class NativeExecutable(PlannedExecutable):
         """Name it, and its plan, after the graph that it belongs to."""
         super().entitle(title)
         self.native.plan.title = title
+        for index, step in enumerate(self.program.steps):
+            if isinstance(step, HostCall):
+                step.position.update(graph=title, step=index)
 
     def run(self, workspace: Any, *arrays: Any) -> Any:
         """The results of one call."""

@@ -156,7 +156,10 @@ class _Meanings:
                 known = noted([replace(n, lines=n.lines or lines.get(id(steps), ())) for n in notes])
                 for index, step in enumerate(steps):
                     place = address + index * ctypes.sizeof(StepRecord)
-                    self._steps[place] = _described(step, index, known.get(index), plan.title)
+                    described = _described(step, index, known.get(index), plan.title)
+                    if steps is not plan.steps:
+                        described[2]["inside"] = "a loop"
+                    self._steps[place] = described
 
     def span(self, what: int, begin: int, end: int, thread: int, low: int, high: int) -> tuple[Any, ...]:
         """The fields of a span."""
