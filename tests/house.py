@@ -60,7 +60,7 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.compile.stages": "hybridc.compile.* hybridc.dialects.mlir.late_formats",
         "hybridc.gluon.export": "hybridc.compile.compiled_file hybridc.symbol.optimize",
         "hybridc.gluon.hybridize.cached_graph": "hybridc.compile.background.background_graph",
-        "hybridc.gluon.hybridize.report": "hybridc.compile.explain_html",
+        "hybridc.gluon.hybridize.report": "hybridc.compile.explanation.explain_page",
         "hybridc.library": "hybridc.library.extension_backend",
         "hybridc.module.module": "hybridc.compile.compiled_file",
         "hybridc.tools.compile_network": "hybridc.compile.compiled_file",

@@ -107,8 +107,8 @@ def test_reasons_are_bounded(monkeypatch):
     assert net.explain().splitlines()[:4] == [
         "net: traced 5 times",
         "  3. argument 0 has shape (3,), compiled before for (2,)",
-        "  4. argument 0 has shape (4,), compiled before for (3,)",
-        "  5. argument 0 has shape (5,), compiled before for (4,)",
+        "  4. to 5. likewise, at last: argument 0 has shape (5,), compiled before for (4,)",
+        "signature (float32[1]), predict mode",
     ]
 
 

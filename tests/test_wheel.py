@@ -93,3 +93,9 @@ def test_an_installed_wheel_has_functions_for_each_level(installed):
         for level in ("aarch64 generic", *(x86 if release_paths() else ()))
     }
     assert all(counts.values()), counts
+
+
+def test_an_installed_wheel_has_the_template_of_explanations(installed):
+    """As the page of ``explain()`` is made of it."""
+    template = installed / "hybridc" / "compile" / "explanation" / "explain_page.html"
+    assert template.read_text() == (ROOT / template.relative_to(installed)).read_text()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from hybridc import autograd
 from hybridc.array.dispatch import execute
 from hybridc.array.ndarray import NDArray, at, wrap
 from hybridc.autograd import record_operator
+from hybridc.compile.explanation.launch_groups import Naming, likeness, program_lines
 from hybridc.dialects.error_context import raise_located
 from hybridc.errors import MXNetError
 from hybridc.ground.cached import cached_property
@@ -23,7 +24,7 @@ from hybridc.ground.locks import UPDATES
 from hybridc.ground.nesting import flatten, grouping, regroup
 from hybridc.ground.state import STATE
 from hybridc.ground.watches import written
-from hybridc.runtime.executable import Executable, grouped
+from hybridc.runtime.executable import Executable
 from hybridc.sparse_storage import RowSparseStorage
 from hybridc.trace.gradients import ancestors
 from hybridc.trace.tracer import Trace
@@ -36,6 +37,24 @@ if TYPE_CHECKING:
 
 # What a node of a trace takes in memory, with its guards and locations.
 _NODE_BYTES = 4096
+
+
+class Compilation(NamedTuple):
+    """A trace and the programs that it became, each with the title of its graph."""
+
+    traced: Traced
+    programs: Sequence[tuple[str, Program]]
+
+
+class SignatureReport(NamedTuple):
+    """What there is to tell of a signature: its title and its compilations.
+
+    ``sizes`` are the signatures that differ from it in sizes alone, and have kernels of the same kinds.
+    """
+
+    title: str
+    compilations: Sequence[Compilation]
+    sizes: Sequence[tuple[str, Sequence[Compilation]]] = ()
 
 
 class CompiledGraph:
@@ -111,14 +130,17 @@ class CompiledGraph:
             parts.append(self.backward.program.source)
         return "\n\n".join(parts)
 
-    def stages(self) -> list[Traced]:
+    def compilations(self) -> list[Compilation]:
         """The traces that this graph was compiled from: its own, and those of backwards from some results only."""
-        return [g.traced for g in (self, *self._of_heads.values()) if g.traced is not None]
+        graphs = (self, *self._of_heads.values())
+        parts = [(g.traced, [e for e in (g.forward, g.backward) if e is not None]) for g in graphs]
+        return [Compilation(t, [(e.title, e.program) for e in own]) for t, own in parts if t is not None]
 
-    def programs(self) -> list[list[Program]]:
-        """The programs of each of the :meth:`stages`."""
-        graphs = [g for g in (self, *self._of_heads.values()) if g.traced is not None]
-        return [[e.program for e in (g.forward, g.backward) if e is not None] for g in graphs]
+    @property
+    def likeness(self) -> tuple[object, ...]:
+        """Equal for graphs that differ in sizes alone."""
+        graphs = (self, *self._of_heads.values())
+        return tuple([likeness(e.program) for g in graphs for e in (g.forward, g.backward) if e is not None])
 
     @property
     def plan_bytes(self) -> int | None:
@@ -128,18 +150,19 @@ class CompiledGraph:
         plans = [size for size in sizes if size is not None]
         return _NODE_BYTES * len(self.trace.nodes) + sum(plans) if len(plans) == len(sizes) else None
 
-    def summary(self) -> list[str]:
+    def summary(self, naming: Naming | None = None) -> list[str]:
         """Lines for ``net.explain()``: origin, kernels, memory and host calls."""
+        naming = naming or Naming()
         lines = [line for line in (self.origin, *self.trace.rolled) if line]
         kept = "" if self.backward is None else f", {self.saved_bytes} of them for the backward"
-        lines += _described(self.forward, "forward", kept)
+        lines += _described(self.forward, "forward", naming, kept)
         if self.backward is not None:
-            lines += _described(self.backward, "backward")
+            lines += _described(self.backward, "backward", naming)
         lines += [f"gradient of {self.trace.leaves[i].name}: the rows that were taken" for i in sorted(self.rows)]
         for heads, graph in self._of_heads.items():
             assert graph.backward is not None
             suffix = "" if graph.forward is self.forward else ", after a forward of its own"
-            lines += _described(graph.backward, f"backward from {_some(heads)}{suffix}")
+            lines += _described(graph.backward, f"backward from {_some(heads)}{suffix}", naming)
         return lines
 
     def inputs_of(self, output: int) -> frozenset[int]:
@@ -259,19 +282,10 @@ def _some(heads: Sequence[int]) -> str:
     return f"result{'s' * (len(heads) > 1)} {', '.join(map(str, heads))}"
 
 
-def _described(executable: Executable, name: str, more: str = "") -> list[str]:
+def _described(executable: Executable, name: str, naming: Naming, kept: str = "") -> list[str]:
     """Lines on the kernels, memory and host calls of a program."""
-    program = executable.program
-    kernels, calls = len(program.launches), len(program.host_calls)
-    return [
-        f"{name}: {kernels} kernel{'s' * (kernels != 1)}, {calls} of them host calls; "
-        f"arena {program.arena} bytes ({program.live} at once){more}",
-        *([f"  {program.layout}"] if program.layout else []),
-        *[f"  kernel {kernel}" for kernel in grouped(program.launches)],
-        *[f"  {loop}" for loop in program.loops],
-        *[f"  host call {call}" for call in program.host_calls],
-        *[f"  {note}" for note in executable.notes()],
-    ]
+    head, *lines = program_lines(executable.program, executable.title, naming, kept)
+    return [f"{name}: {head}", *lines, *[f"  {note}" for note in executable.notes()]]
 
 
 # --- recorded calls ---------------------------------------------------------------------------------------------------

@@ -1047,7 +1047,7 @@ class HybridBlock(Block):
             return Report(f"{self.name} is not hybridized: call hybridize(), then the block")
         if graph is None:
             return Report(f"{self.name} is hybridized, but nothing is compiled yet: call it")
-        return Report(graph.explain(), graph.compilations(), graph.programs())
+        return graph.report()
 
     def optimize_for(
         self,

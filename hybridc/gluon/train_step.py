@@ -268,7 +268,7 @@ class TrainStep:
         graphs: Any = self._block.compiled
         if graphs is None:
             return Report(f"{self._block.name}: nothing is compiled yet: call it")
-        return Report(graphs.explain(), graphs.compilations(), graphs.programs())
+        return graphs.report()
 
     def _run(self, entry: StepEntry, arrays: Sequence[NDArray], args: tuple[Any, ...], part: StepPart) -> Any:
         trainer = self._block.trainer

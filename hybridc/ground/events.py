@@ -85,6 +85,8 @@ class EventRecorder:
         self.threads: dict[int, str] = {}
         #: Functions that return the bytes in use of something, by its name.
         self.gauges: dict[str, Callable[[], int]] = {}
+        #: How often each step of a compiled graph was recorded, by the graph's title and its index, and seconds in all.
+        self.step_times: Callable[[], Mapping[tuple[str, int], tuple[int, float]]] = dict
         #: Events that were lost, as there was no room for them.
         self.lost = 0
         self._spans: list[tuple[Any, ...]] = []

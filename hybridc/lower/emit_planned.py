@@ -81,6 +81,7 @@ class ProgramEmitter(ABC):
         self.poison = Poison(self.function, self.kernels) if poison else None
         self._operators: dict[str, Operator] = {}
         self.hoisted = 0  # steps that were put before those that were there
+        self.loop_flops: int | None = None  # of a loop that was just written
 
     @abstractmethod
     def kernel(self, op: LaunchOp, function: KernelFunction) -> None:
@@ -130,13 +131,15 @@ class ProgramEmitter(ABC):
             operators, flops = function.kernel.operators, function.kernel.flops
         else:
             operator = self._operators[function.sym_name.data]
-            operators, flops = [operator.title()], 0 if isinstance(operator, Movement) else None
+            operators, flops = [operator.title()], 0 if isinstance(operator, Movement) else self.loop_flops
+        self.loop_flops = None
         lines = [one_line(where) for where in locations_of(op) or locations_of(function)]
-        arrays = [
+        reads, writes = [
             tuple([PlainArray(a.shape, a.dtype) for a in arrays_of(values) if a.dtype.kind != "O"])
             for values in (op.ins, op.outs)
         ]
-        note = LaunchNote(first, self.step_count() - first, name, tuple(operators), tuple(lines), *arrays, flops)
+        count = self.step_count() - first
+        note = LaunchNote(first, count, name, tuple(operators), tuple(lines), reads, writes, flops)
         self.noted.notes.append(note)
 
     def _host(self, op: LaunchOp, name: str, declaration: func.FuncOp) -> None:

@@ -56,7 +56,7 @@ _Groups = dict[str, dict[str, NameStatistics]]
 class Aggregates:
     """Statistics of times (in milliseconds), memory (kB) and counters, each by category and name.
 
-    Steps of compiled graphs count a second time, as the category ``line``, by the user's lines and blocks. ``steps``
+    Steps of compiled graphs count a second time, as a category of their own, by the user's lines and blocks. ``steps``
     has the times of each step by the title of its graph and its index there.
     """
 

@@ -171,4 +171,5 @@ class _Watcher:
 
 
 SESSION = Session()
+RECORDER.step_times = SESSION.step_times
 atexit.register(SESSION.at_exit)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import itertools
 import linecache
-import re
 import traceback
 import weakref
 from abc import ABC, abstractmethod
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
     from hybridc.lower.numpy.emit_module import PythonProgram
 
 _NUMBER = itertools.count()
-
-# So many kernels an explanation lists one by one; of more it says how often each is launched.
-SHOWN_ONE_BY_ONE = 40
 
 
 class Executable(ABC):
@@ -216,18 +212,3 @@ class PythonExecutable(Executable):
             if frame.f_code.co_filename == self._filename:
                 return self.program.source.splitlines()[line - 1].partition("  # ")[2]
         return ""
-
-
-def grouped(launches: Sequence[str]) -> list[str]:
-    """The kernels of a program in order; if they are many, those that differ in a number alone once, and how often."""
-    if len(launches) <= SHOWN_ONE_BY_ONE:
-        return list(launches)
-    kinds: dict[str, list[str]] = {}
-    for name in launches:
-        kinds.setdefault(re.sub(r"_\d+(?=_|$)", "", name), []).append(name)
-    lines: list[str] = []
-    for kind, names in kinds.items():
-        sizes = len({*names})
-        of = f", of {sizes} kinds" if sizes > 1 else ""
-        lines.append(f"{kind}: {len(names)} times{of}" if len(names) > 1 else names[0])
-    return lines

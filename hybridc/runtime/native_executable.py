@@ -8,7 +8,6 @@ from typing import Any
 from hybridc.ir.planned import HostCall
 from hybridc.lower.llvm.codegen.native_function import LoadedCode
 from hybridc.lower.llvm.native_source import NativeSource
-from hybridc.runtime.executable import grouped
 from hybridc.runtime.native.native_program import NativeProgram
 from hybridc.runtime.native.prepared_values import PreparedValues
 from hybridc.runtime.native.wrapper_call import wrapper_entry
@@ -62,11 +61,10 @@ class NativeExecutable(PlannedExecutable):
             return []
         count, times = self.program.preparation, self.prepared.count
         size = sum(value.size for value in self.program.kept)
-        names = dict.fromkeys(grouped([s.name for s in self.native.plan.steps[:count]]))
         steps, done = f"{count} step{'s' * (count != 1)}", f"{times} time{'s' * (times != 1)}"
         head = f"preparation: {steps}, done {done}, whose {size} bytes are kept"
         shared = [f"  at every call, as foreign code may write input {i}" for i in self.prepared.shared]
-        return [head, f"  {('; ' if any(':' in name for name in names) else ', ').join(names)}", *shared]
+        return [head, *shared]
 
     def wrapped(self, type_: Any) -> Callable[..., Any] | None:
         """A native call on NDArrays."""

@@ -73,7 +73,8 @@ def test_a_network_says_so():
     net = HybridLambda(lambda F, x: F.Pooling(F.relu(x), kernel=(2, 2), stride=(2, 2), pool_type="avg"))
     net.hybridize()
     net(mx.nd.ones(NCHW))
-    assert net.explain().splitlines()[-2:] == ["    kernel k_relu", "    kernel fused_window_sum_divide"]
+    kernels = [line.partition(":")[0] for line in net.explain().splitlines()[-2:]]
+    assert kernels == ["    kernel k_relu", "    kernel fused_window_sum_divide"]
 
 
 @pytest.mark.parametrize("target", ["numpy", "llvm"])

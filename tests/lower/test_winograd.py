@@ -37,7 +37,7 @@ def network(weight, pad):
 
 def kernels_of(net, *arrays):
     """The names of the kernels of a call."""
-    return [line.split()[1] for line in net.explain().splitlines() if line.strip().startswith("kernel ")]
+    return [line.split()[1].rstrip(":") for line in net.explain().splitlines() if line.strip().startswith("kernel ")]
 
 
 def arrays(data, weight, dtype="float32"):

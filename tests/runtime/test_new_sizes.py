@@ -666,7 +666,7 @@ def test_halves_and_windows_give_what_a_compilation_gives(monkeypatch, count):
 def test_explained():
     net = mlp()
     agrees(net, lambda n: [array(n, 32)], (4, 6, 5), [False])
-    assert net.explain().count(ORIGIN) == 2
+    assert f"likewise for (float32[6, 32]), (float32[5, 32]): {ORIGIN}; " in net.explain()
     assert "argument 0 has shape (5, 32), compiled before for (6, 32)" in net.explain()
     with mx.no_recompile(), pytest.raises(RecompileError):
         net(array(7, 32))

@@ -69,16 +69,18 @@ def test_reason_dtype_and_mode():
 
 
 def test_explain_text():
+    """A float is read and written; exp and multiply are an operation each."""
     net = scale()
     assert net.explain() == "net is hybridized, but nothing is compiled yet: call it"
     net(mx.nd.ones((3, 4)))
+    line = f"test_signatures.py:{inspect.getsourcelines(Scale.hybrid_forward)[1] + 2}"
     origins = ("  planned with the kernels", "  from the cache on the disk")  # if other tests had such a graph
     assert "".join(line for line in net.explain().splitlines(True) if not line.startswith(origins)) == (
         "net: traced once\n"
         "  1. first call\n"
         "signature (float32[3, 4]), predict mode\n"
         "  forward: 1 kernel, 0 of them host calls; arena 0 bytes (0 at once)\n"
-        "    kernel fused_exp_multiply"
+        "    kernel fused_exp_multiply: 96 bytes, 24 FLOPs; " + line
     )
     net.hybridize(False)
     assert net.explain() == "net is not hybridized: call hybridize(), then the block"
@@ -327,7 +329,8 @@ def test_explain_lists_host_calls_and_where_they_come_from():
     calls = [text.strip() for text in net.explain().splitlines() if text.strip().startswith("host call")]
     assert calls[0] == f"host call hybrid.sort(axis=0) at {__file__}:{line} (in net)"
     assert [text.strip() for text in net.explain().splitlines() if text.startswith("  forward")] == [
-        "forward: 3 kernels, 1 of them host calls; arena 128 bytes (128 at once), 16 of them for the backward"
+        "forward: 3 kernels, 1 of them host calls; arena 128 bytes (128 at once), 16 of them for the backward; "
+        "96 bytes, 8 FLOPs without host calls"
     ]
 
 

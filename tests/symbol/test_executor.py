@@ -62,9 +62,13 @@ def test_it_is_the_compiled_graph_of_a_hybridized_block():
     executor = symbol.bind(mx.cpu(), {"data": x, **params}, grads)
     executor.forward(is_train=True)
     executor.backward(mx.nd.ones((5, 3)))
-    kernels = [line for line in net.explain().splitlines() if " kernel " in line]
-    assert kernels
-    assert [line for line in executor.debug_str().splitlines() if " kernel " in line] == kernels
+
+    def kernels(text):
+        """Their names, and what they cost, without their layers, of which a symbol knows nothing."""
+        return [line.rpartition(";")[0] for line in text.splitlines() if " kernel " in line]
+
+    assert kernels(net.explain())
+    assert kernels(executor.debug_str()) == kernels(net.explain())
 
 
 def test_outputs_stay_the_same_objects():

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 import warnings
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from hybridc.array.ndarray import NDArray
 from hybridc.array.numpy_array import as_numpy, is_numpy, ndarray
-from hybridc.compile.compiled_graph import CompiledGraph
+from hybridc.compile.compiled_graph import Compilation, CompiledGraph, SignatureReport
+from hybridc.compile.explanation.launch_groups import BlockPath, Naming
 from hybridc.compile.stages import Traced
 from hybridc.context import CPU, Context
 from hybridc.errors import AttributeValueError, MXNetError, NestedArraysError, TraceError
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.hybridize.guards import Guard, Guards
+from hybridc.gluon.hybridize.report import Report
 from hybridc.gluon.hybridize.watched_attributes import watching
 from hybridc.ground.compiler_output import compiling, timed
 from hybridc.ground.events import RECORDER
@@ -25,7 +29,6 @@ from hybridc.ground.location import user_depth
 from hybridc.ground.locks import ForkLock
 from hybridc.ground.nesting import flatten, frozen, regroup, thaw
 from hybridc.ground.state import STATE
-from hybridc.ir.planned import Program
 from hybridc.options import OPTIONS
 from hybridc.trace.roll_steps import roll_steps
 from hybridc.trace.tracer import Trace, trace_call
@@ -39,6 +42,8 @@ E = TypeVar("E", bound="Entry")
 
 # So many times the signatures that are kept, those are remembered that were evicted.
 _EVICTED = 8
+# The sizes of arrays in a signature's title, and all numbers.
+_SIZES, _NUMBERS = re.compile(r"(?<=[\[ ])\d+(?=[,\]])"), re.compile(r"\d+")
 # How many of the latest reasons for a compilation are remembered.
 _REASONS = 100
 # An argument in the place of a random key that nobody draws.
@@ -199,13 +204,9 @@ class Entry:
         """The graphs that it has."""
         return [g for g in (self.plain, *self.recorded.values()) if g is not None]
 
-    def compilations(self) -> list[Traced]:
-        """The first stage of each compiled graph, to run the stages again."""
-        return [stage for graph in self.graphs() for stage in graph.stages()]
-
-    def programs(self) -> list[list[Program]]:
-        """The programs of each of the :meth:`compilations`."""
-        return [programs for graph in self.graphs() for programs in graph.programs()]
+    def compilations(self) -> list[Compilation]:
+        """The first stage of each compiled graph, and what it became."""
+        return [found for graph in self.graphs() for found in graph.compilations()]
 
 
 def traced_with_guards(
@@ -234,6 +235,13 @@ def _wanted(inputs: Sequence[NDArray]) -> tuple[int, ...]:
     return tuple([i for i, x in enumerate(inputs) if x._entry is not None]) if STATE.recording else ()
 
 
+class _Kept(NamedTuple):
+    """A signature that is kept, and its title."""
+
+    title: str
+    entry: Entry
+
+
 class EntryCache(Generic[E]):
     """The entries of one block by the signature of its arguments, each with its reason.
 
@@ -242,6 +250,9 @@ class EntryCache(Generic[E]):
     ``HYBRIDC_GRAPH_BYTES``; the least recently used goes first, after those for other values of attributes than the
     present ones. ``is_static`` is MXNet's ``hybridize(static_alloc=True)``.
     """
+
+    #: What reports call the block.
+    root = "net"
 
     def __init__(self, block: Any, is_static: bool = False) -> None:
         self._block = weakref.ref(block)
@@ -411,26 +422,63 @@ class EntryCache(Generic[E]):
             found += entry.graphs()
         return found
 
-    def explain(self) -> str:
+    def report(self) -> Report:
+        """:meth:`explain` as a report, of which a page can be made."""
+        naming = self._naming()
+        told = [
+            SignatureReport(
+                f"signature {first.title}",
+                first.entry.compilations(),
+                [(f"signature {other.title}", other.entry.compilations()) for other in others],
+            )
+            for first, *others in self._alike(naming)
+        ]
+        return Report(self.explain(naming), told, naming)
+
+    def explain(self, naming: Naming | None = None) -> str:
         """Why each graph was compiled, the kernels it became, its memory and its host calls."""
+        naming = naming or self._naming()
         block = self._block()
         lines = [f"{block.name if block is not None else 'a block'}: traced {_times(self._traced)}"]
-        lines += [
-            f"  {number}. {reason}"
-            for number, reason in enumerate(self._history, self._traced - len(self._history) + 1)
-        ]
+        lines += _reasons(self._history, self._traced - len(self._history) + 1)
         if self._returned >= self._too_many():
             lines.append(f"  warning: {self._in_turn()}")
         elif self._evicted:
             count = len(self._evicted)
             lines.append(f"  {count} signature{'s were' if count > 1 else ' was'} evicted; {self._count()} are kept")
         lines += self._shared()
-        for key, entry, when in self._kept():
-            lines.append(f"signature {_describe(key)}{when}")
-            for graph in entry.graphs():
-                lines += ["  " + line for line in graph.summary()]
-            lines += ["  " + line for line in entry.notes()]
+        for first, *others in self._alike(naming):
+            lines.append(f"signature {first.title}")
+            for graph in first.entry.graphs():
+                lines += ["  " + line for line in graph.summary(naming)]
+            lines += ["  " + line for line in first.entry.notes()]
+            lines += _other_sizes(others)
         return "\n".join(lines)
+
+    def _naming(self) -> Naming:
+        """What its launches are called: by blocks of the network, and by the times that the profiler recorded."""
+        block = self._block()
+        return Naming({} if block is None else block_paths(block, self.root), RECORDER.step_times())
+
+    def _alike(self, naming: Naming) -> list[list[_Kept]]:
+        """The signatures that are kept, those together that differ in sizes alone.
+
+        Of these the first is one whose times were recorded, if there is one, and rather one that was compiled for
+        itself.
+        """
+        found: dict[tuple[Any, ...], list[_Kept]] = {}
+        for key, entry, when in self._kept():
+            kinds = [graph.likeness for graph in entry.graphs()]
+            kept = _Kept(f"{_describe(key)}{when}", entry)
+            likeness = (_SIZES.sub("n", kept.title), *kinds) if kinds else (kept.title,)
+            found.setdefault(likeness, []).append(kept)
+        timed_graphs = {title for title, _ in naming.times}
+
+        def rank(kept: _Kept) -> tuple[bool, bool]:
+            titles = {title for each in kept.entry.compilations() for title, _ in each.programs}
+            return titles.isdisjoint(timed_graphs), any(graph.origin for graph in kept.entry.graphs())
+
+        return [[first := min(kept, key=rank), *(k for k in kept if k is not first)] for kept in found.values()]
 
     def _shared(self) -> list[str]:
         """A line on the values that follow from parameters alone, which its graphs share."""
@@ -443,12 +491,9 @@ class EntryCache(Generic[E]):
         return [f"  prepared values: {len(values)} of {size} bytes, which {graphs}"]
 
     def compilations(self) -> list[tuple[str, list[Traced]]]:
-        """The content of :meth:`explain`: a text for each signature, and the first stage of each of its graphs."""
-        return [(f"signature {_describe(key)}{when}", entry.compilations()) for key, entry, when in self._kept()]
-
-    def programs(self) -> list[list[list[Program]]]:
-        """What each of the :meth:`compilations` became: its programs."""
-        return [entry.programs() for _, entry, _ in self._kept()]
+        """A text for each signature, and the first stage of each of its graphs, to run the stages again."""
+        kept = [(f"signature {_describe(key)}{when}", entry.compilations()) for key, entry, when in self._kept()]
+        return [(title, [each.traced for each in found]) for title, found in kept]
 
     def _kept(self) -> list[tuple[Signature, E, str]]:
         """All entries, with those of other attribute values."""
@@ -491,9 +536,9 @@ class CachedGraph(EntryCache[Entry]):
         assert block is not None, "a block that is called exists"
         return block.forward(*args)
 
-    def explain(self) -> str:
+    def explain(self, naming: Naming | None = None) -> str:
         """As :meth:`EntryCache.explain`, and why calls had no graph."""
-        found = super().explain()
+        found = super().explain(naming)
         if not self._at_once:
             return found
         return f"{found}\n  runs operator by operator, with compiled blocks inside, as {self._at_once}"
@@ -637,6 +682,52 @@ def _describe(key: Signature) -> str:
     context = _context_of(key)
     where = "" if context == CPU else f" on {context}"
     return f"({', '.join(parts)}){where}, {'train' if key[0] else 'predict'} mode"
+
+
+def _reasons(history: Iterable[str], first: int) -> list[str]:
+    """Numbered lines; of more than two in a row that differ in numbers alone, the first and the last."""
+    lines: list[str] = []
+    number = first
+    for _, run in itertools.groupby(history, lambda reason: _NUMBERS.sub("n", reason)):
+        alike = [*run]
+        last = number + len(alike) - 1
+        lines.append(f"  {number}. {alike[0]}")
+        if len(alike) == 2:
+            lines.append(f"  {last}. {alike[1]}")
+        elif len(alike) > 2:
+            lines.append(f"  {number + 1}. to {last}. likewise, at last: {alike[-1]}")
+        number = last + 1
+    return lines
+
+
+def _other_sizes(others: Sequence[_Kept]) -> list[str]:
+    """Lines on signatures that differ from one that is told of in sizes alone: what they are, and their arenas."""
+    by_origin: dict[str, list[_Kept]] = {}
+    for kept in others:
+        origins = [graph.origin for graph in kept.entry.graphs() if graph.origin]
+        by_origin.setdefault("; ".join(dict.fromkeys([*origins, *kept.entry.notes()])), []).append(kept)
+    lines: list[str] = []
+    for origin, found in by_origin.items():
+        arenas = [program.arena for k in found for c in k.entry.compilations() for _, program in c.programs]
+        sizes = [kept.title.rpartition(", ")[0] if ", with" not in kept.title else kept.title for kept in found]
+        shown = sizes if len(sizes) < 4 else [*sizes[:2], f"{len(sizes) - 3} more", sizes[-1]]
+        least, most = min(arenas), max(arenas)
+        arena = f"{least} bytes" if least == most else f"{least} to {most} bytes"
+        lines.append(f"  likewise for {', '.join(shown)}{origin and f': {origin}'}; arena {arena}")
+    return lines
+
+
+def block_paths(block: Any, root: str) -> dict[str, BlockPath]:
+    """The paths of the blocks inside a block, by their names; ``root`` is the block's own."""
+    paths: dict[str, BlockPath] = {}
+    stack: list[tuple[str, Any]] = [(root, block)]
+    while stack:
+        path, parent = stack.pop()
+        for name, child in reversed(parent._children.items()):
+            inner = f"{path}[{name}]" if name.isdigit() else f"{path}.{name}" if path else name
+            paths.setdefault(child.name, BlockPath(inner, type(child).__name__))
+            stack.append((inner, child))
+    return paths
 
 
 def _times(number: int) -> str:

@@ -3,36 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hybridc.compile.known_page import framed, known_page
+from hybridc.errors import MissingPackageError
 from hybridc.ground.whole_files import write_whole
 
+_NEEDED = ("jinja2", "pygments")
+
 if TYPE_CHECKING:
-    from hybridc.compile.stages import Traced
-    from hybridc.ir.planned import Program
+    from hybridc.compile.compiled_graph import SignatureReport
+    from hybridc.compile.explanation.launch_groups import Naming
+
+
+class Page(str):
+    """An HTML document; a notebook shows it in a frame of its own."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        style = "width: 100%; height: 40em; border: 1px solid #8886"
+        return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{escape(self)}"></iframe>'
 
 
 class Report(str):
-    """A text that an interactive session shows as it prints; ``html()`` and ``save()`` make a page of it.
+    """A text that an interactive session, or a notebook, shows as it prints; ``html()`` and ``save()`` make a page.
 
-    ``signatures`` are what was compiled: a title, and the compilations of that signature; ``programs`` are what each of
-    these became.
+    ``signatures`` are what was compiled, ``naming`` says what it is called: both are for the page.
     """
 
-    __slots__ = ("_page", "_programs", "_signatures")
+    __slots__ = ("_naming", "_page", "_signatures")
 
-    def __new__(
-        cls,
-        text: str,
-        signatures: Sequence[tuple[str, Sequence[Traced]]] = (),
-        programs: Sequence[Sequence[Sequence[Program]]] = (),
-    ) -> Report:
+    _page: Page | None
+
+    def __new__(cls, text: str, signatures: Sequence[SignatureReport] = (), naming: Naming | None = None) -> Report:
         self = super().__new__(cls, text)
         self._signatures = signatures
-        self._programs = programs
-        self._page = ""
+        self._naming = naming
+        self._page = None
         return self
 
     def __repr__(self) -> str:
@@ -42,19 +51,31 @@ class Report(str):
         """A copy is the text alone: what was compiled belongs to this process."""
         return Report, (str(self),)
 
-    def html(self) -> str:
-        """The page: source line → operators → kernel → generated code, with bytes, FLOPs and a map of the arena."""
-        from hybridc.compile.explain_html import page
+    def html(self) -> Page:
+        """The page: kernels in groups, memory over time, source line → operators → kernel → code.
 
-        if not self._page:
-            self._page = page(self, self._signatures, self._programs)
+        It is made when it is first asked for, by running the compiler's stages again, of signatures that differ in
+        sizes alone once. A notebook shows it if it is what a cell gives.
+
+        Raises
+        ------
+        MissingPackageError
+            Jinja or Pygments is not installed: ``pip install hybridc[viz]``.
+        """
+        if self._page is None:
+            try:
+                from hybridc.compile.explanation.explain_page import page
+            except ModuleNotFoundError as error:
+                package = (error.name or "").partition(".")[0]
+                if package not in _NEEDED:
+                    raise
+                raise MissingPackageError(
+                    f"the page of explain() is made by Jinja and highlighted by Pygments, of which {package} is not "
+                    "installed: pip install 'hybridc[viz]'; the text needs neither"
+                ) from error
+            self._page = Page(page(self, self._signatures, self._naming))
         return self._page
 
     def save(self, path: str | Path) -> None:
         """Write :meth:`html` to a file, which needs nothing but itself."""
         write_whole(path, self.html().encode())
-
-    def _repr_html_(self) -> str:
-        """What is known at once, without running a stage of the compiler."""
-        titles = [title for title, _ in self._signatures]
-        return framed(known_page(self, list(zip(titles, self._programs, strict=True))))

@@ -20,7 +20,7 @@ from hybridc.array.ndarray import NDArray
 from hybridc.communication import Alone, Communicator
 from hybridc.communication.agreement import require_equal
 from hybridc.communication.compression import Residuals
-from hybridc.compile.compiled_graph import CompiledGraph
+from hybridc.compile.compiled_graph import Compilation, CompiledGraph
 from hybridc.compile.stages import Traced
 from hybridc.dialects.control.collectives import TIMES, RankSum, callable_sum
 from hybridc.dtypes import is_float
@@ -270,13 +270,10 @@ class StepEntry(Entry):
         self.bound[part] = made = Bound(program, arrays, states, kinds, self.count, settings.clip)
         return made
 
-    def compilations(self) -> list[Any]:
-        """The first stage of each program, to run the stages again."""
-        return [program.traced for program in self._programs.values()]
-
-    def programs(self) -> list[Any]:
-        """The program of each of the :meth:`compilations`."""
-        return [[program.graph.forward.program] for program in self._programs.values()]
+    def compilations(self) -> list[Compilation]:
+        """The first stage of each program, and what it became."""
+        made = [(program.traced, program.graph.forward) for program in self._programs.values()]
+        return [Compilation(traced, [(each.title, each.program)]) for traced, each in made]
 
     def _program(self, args: tuple[Any, ...], optimizer: Any, kinds: list[Kind], part: StepPart) -> StepProgram:
         if any(program.optimizer is not optimizer for program in self._programs.values()):
@@ -304,6 +301,8 @@ class StepEntry(Entry):
 
 class StepGraphs(EntryCache[StepEntry]):
     """The compiled steps of one network, loss and trainer, by signature."""
+
+    root = ""  # the network and the loss are its children
 
     def _make(self, block: Any, args: tuple[Any, ...], reason: str) -> StepEntry:
         return StepEntry(block, *_forward(block, args), reason, self._is_static)

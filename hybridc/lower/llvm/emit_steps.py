@@ -114,8 +114,10 @@ class _StepEmitter(PlanEmitter):
         inputs, results = self.plain(op.ins), [self.views[v] for v in op.outs]
         written = [view if view.is_plain else self.plain_like(view) for view in results]
         arrays = [PlainArray(x.shape, x.dtype) for x in (*ins, *outs)]
+        counts: list[int | None] = []
         for loop in loops:
             native_loop = NativeLoop(loop, arrays[: len(ins)], arrays[len(ins) :])
+            counts.append(native_loop.flops)
             ends = list(itertools.accumulate((aligned(v.size) for v in native_loop.kept), initial=native_loop.size))
             memory = self._memory_of_loops(ends[-1])
             places = [memory, *map(place_of, inputs), *map(place_of, written)]
@@ -134,6 +136,7 @@ class _StepEmitter(PlanEmitter):
             self.lines += [f"    {text}" for source in native_loop.sources for text in source.splitlines()]
             steps = ", then ".join(", ".join(program.launches) for program in reversed(loop.programs))
             self.program.loops.append(f"{name}, {about}: {steps}")
+        self.loop_flops = None if None in counts else sum(filter(None, counts))
         self.launched(line, step + self.program.preparation)
         for view, plain in zip(results, written, strict=True):
             if view is not plain:

@@ -67,6 +67,10 @@ class NativeLoop:
         self.about = f"{loop.count} steps" if loop.chosen is None else f"if {'not ' * (not loop.chosen)}chosen"
         self.sources = [program.source for program in programs]  # for people
         self.work = loop.count * sum(program.work for program in programs)
+        counts = [note.flops for program in programs for note in program.notes]
+        is_known = loop.chosen is None and loop.condition is None and not loop.counted and None not in counts
+        #: Arithmetic operations; None if how many steps there are depends on values.
+        self.flops = loop.count * sum(filter(None, counts)) if is_known else None
         self._slots: list[Position] = []
         self._constants: list[bytes] = []
         self.kept = programs[0].kept
