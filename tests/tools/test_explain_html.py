@@ -16,6 +16,7 @@ import pytest
 from xdsl.dialects.builtin import IntegerAttr, i64
 
 import hybridc as mx
+from hybridc.compile.explanation.launch_groups import MOST, kind_of
 from hybridc.compile.lowering_stages import Optimized
 from hybridc.gluon import nn
 from hybridc.options import OPTIONS
@@ -194,8 +195,8 @@ def test_a_hundred_different_layers_are_a_short_text():
     y.backward()
     lines = net.explain().splitlines()
     assert len(lines) <= 60
-    assert any(re.fullmatch(r" +\d+ launches of \d+ smaller kinds: .+", line) for line in lines)
-    counts = {program.name: len(program.launches) for program in programs_of(net)}
+    kinds = max(len({kind_of(name) for name in program.launches}) for program in programs_of(net))
+    assert any(re.fullmatch(r" +\d+ launches of \d+ smaller kinds: .+", line) for line in lines) == (kinds > MOST)
     for start, line in enumerate(lines):
         if match := re.match(r"  (forward|backward): (\d+) kernels", line):
             rows = []
@@ -205,7 +206,6 @@ def test_a_hundred_different_layers_are_a_short_text():
                 rows.append(re.match(r" {4}(?:kernel \w+: )?(?:(\d+) (times|launches))?", row))
             listed = [int(row[1] or 1) for row in rows if row and ("kernel" in row.string or "smaller" in row.string)]
             assert sum(listed) == int(match[2])
-    assert counts
 
 
 def test_many_sizes_are_one_block():
@@ -219,7 +219,7 @@ def test_many_sizes_are_one_block():
     assert len(report.splitlines()) <= 15
     assert len(re.findall("^signature ", report, re.M)) == 1
     assert "  3. to 40. likewise, at last: argument 0 has shape (59, 3), compiled before for (58, 3)" in report
-    assert re.search(r"likewise for .+, \d+ more, \(float32\[59, 3\]\): planned with", report)
+    assert re.search(r"likewise for .+, \d+ more, \(float32\[59, 3\]\)(: planned with|; arena)", report)
     tree = parse(report.html())
     sizes, (arena,) = tree.all("details", "sizes"), tree.all("svg", "arena")
     assert [len(each.all("tbody", "row")) for each in sizes] == [39]
@@ -455,9 +455,8 @@ def test_flops_of_a_size_that_was_only_planned():
     net.hybridize()
     for size in (32, 40):
         net(mx.nd.ones((size, 6)), mx.nd.ones((6, 5)))
-    assert {p.inputs[0].shape[0]: sum(n.flops for n in p.notes) for p in programs_of(net)} == {
-        size: 2 * size * 6 * 5 for size in (32, 40)
-    }
+    sums = [sum(note.flops for note in program.notes) for program in programs_of(net)]
+    assert sums == [2 * size * 6 * 5 for size in (32, 40)]
 
 
 def test_a_network_without_arena():
