@@ -19,6 +19,7 @@ from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.utils import brief, indent, shape_is_known
 from hybridc.ground.absent import explain_habits
 from hybridc.ground.display.arguments_text import dtype_name
+from hybridc.ground.display.tracebacks import boundary, hide_frames, hides_frames
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.state import STATE
 from hybridc.nd import storage
@@ -209,6 +210,7 @@ class Parameter:
 
     # --- its arrays ----------------------------------------------------------------------------------------
 
+    @boundary
     def data(self, ctx: Context | None = None) -> Any:
         """The array on a device; while a block is traced, its Symbol.
 
@@ -220,9 +222,13 @@ class Parameter:
         ctx:
             The device; None: the only one of the parameter, or the current one. Others are a RuntimeError.
         """
-        if STATE.trace is not None:
-            return STATE.trace.parameter(self)
-        return as_default(self.array(ctx))
+        try:
+            if STATE.trace is not None:
+                return STATE.trace.parameter(self)
+            return as_default(self.array(ctx))
+        except Exception as error:
+            hide_frames(error)
+            raise
 
     def array(self, ctx: Context | None = None) -> NDArray:
         """As :meth:`data`, always the one array of ``mx.nd`` that the parameter has on the device.
@@ -247,6 +253,7 @@ class Parameter:
         """As :meth:`list_data`, always of ``mx.nd``."""
         return list(self._initialized())
 
+    @hides_frames
     def grad(self, ctx: Context | None = None) -> NDArray:
         """The array of the gradient on a device; with ``grad_req`` "null" it is a RuntimeError.
 
@@ -330,6 +337,7 @@ class Parameter:
             return list(self._deferred_init[1])
         raise RuntimeError(f"Parameter '{self.name}' has not been initialized: call initialize() on the network before")
 
+    @hides_frames
     def set_data(self, data: Any) -> None:
         """Replace the values on all devices. Initialisation that waits for the shape uses them instead.
 

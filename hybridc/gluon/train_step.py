@@ -18,6 +18,7 @@ from hybridc.gluon.hybridize.parameter_average import average
 from hybridc.gluon.hybridize.report import Report
 from hybridc.gluon.hybridize.step_graph import REMEDY, Bound, StepEntry, StepGraphs, StepPart, StepSettings
 from hybridc.gluon.trainer import Trainer
+from hybridc.ground.display.arguments_text import value_text
 from hybridc.ground.display.tracebacks import hides_frames
 from hybridc.ground.events import RECORDER
 from hybridc.ground.locks import ForkLock
@@ -112,6 +113,10 @@ class TrainStep:
         self._sharded: list[int] = []  # the parameters whose states are sharded
         self._lock = ForkLock()
         trainer.attend(self)
+
+    def __repr__(self) -> str:
+        block = self._block
+        return f"TrainStep({type(block.net).__name__}, {value_text(block.loss)}, {block.trainer!r})"
 
     @hides_frames
     def __call__(self, data: Any, label: Any = None, batch_size: float | None = None) -> Any:

@@ -98,6 +98,7 @@ class Trainer:
     _kvstore = property(lambda self: self._updates.kvstore)
     _updaters = property(lambda self: self._updates.device_updaters)
 
+    @hides_frames
     def __init__(
         self,
         params: ParameterDict | Mapping[str, Parameter] | Sequence[Parameter],

@@ -52,6 +52,9 @@ class KVStore(KVStoreBase):
         self._residuals = Residuals()
         self._feedback: dict[tuple[Any, int], ErrorFeedback] = {}  # by the key, and the number of the device
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.type!r})"
+
     @property
     def type(self) -> str:
         """The name that :func:`create` was given."""

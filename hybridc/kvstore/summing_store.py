@@ -24,6 +24,9 @@ class Horovod(KVStoreBase):
     def __init__(self) -> None:
         self.rank_sums = RankSums(communicator())
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.type!r})"
+
     @property
     def type(self) -> str:
         """The name of this kind of store."""

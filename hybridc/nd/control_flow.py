@@ -29,6 +29,7 @@ from hybridc.errors import (
     ShapeError,
     UnsupportedError,
 )
+from hybridc.ground.display.tracebacks import hides_frames
 from hybridc.ground.location import user_location
 from hybridc.ground.nesting import Structure, as_list, flatten, regroup
 from hybridc.ground.records import dataclass
@@ -58,6 +59,7 @@ def at_users_line(loop: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
+@hides_frames
 @at_users_line
 def foreach(body: Callable[[Any, Any], tuple[Any, Any]], data: Any, init_states: Any, name: str = "foreach") -> Any:
     """Call ``body(data[i], states)`` for each index of the first axis; it returns an output and the next states.
@@ -111,6 +113,7 @@ def foreach(body: Callable[[Any, Any], tuple[Any, Any]], data: Any, init_states:
     return made.of(stacked if steps else [x[:0] for x in stacked]), states.of(now)
 
 
+@hides_frames
 @at_users_line
 def while_loop(
     cond: Callable[..., Any],
@@ -175,6 +178,7 @@ def while_loop(
     return made.of(stacked), last[0] if alone else last
 
 
+@hides_frames
 @at_users_line
 def cond(pred: Any, then_func: Callable[[], Any], else_func: Callable[[], Any], name: str = "cond") -> Any:
     """What ``then_func()`` returns if a number is not zero, else what ``else_func()`` does; the other is not called.

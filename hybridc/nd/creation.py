@@ -17,6 +17,7 @@ from hybridc.array.functions import function, require_hidden
 from hybridc.array.ndarray import NDArray, recorded_copy
 from hybridc.context import Context, check_device
 from hybridc.errors import ArgumentTypeError, CheckError, MXNetError
+from hybridc.ground.display.tracebacks import hides_frames
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.watches import shared
 from hybridc.nd import sparse
@@ -55,6 +56,7 @@ def _dimensions(shape: Any) -> tuple[int, ...]:
     return (shape,) if isinstance(shape, int) else tuple(shape)
 
 
+@hides_frames
 def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
     """An array with the values of a list, a number, a NumPy array or an NDArray; always a copy.
 
@@ -109,6 +111,7 @@ def _wrapped(source: Any, dtype: Any) -> npt.NDArray[Any]:
         return np.array(source, dtype=np.int64, order="C").astype(dtype)
 
 
+@hides_frames
 def from_numpy(ndarray: npt.NDArray[Any], zero_copy: bool = True) -> NDArray:
     """An array on the memory of a NumPy array, or on a copy of it.
 
@@ -158,6 +161,7 @@ class _Writable:
         self.__array_interface__ = {**interface, "data": (interface["data"][0], False)}
 
 
+@hides_frames
 def from_dlpack(dlpack: Any) -> NDArray:
     """An array that shares the memory of another library's tensor.
 
@@ -224,6 +228,7 @@ def to_dlpack_for_write(data: NDArray) -> Any:
     return data.to_dlpack_for_write()
 
 
+@hides_frames
 def empty(shape: ShapeLike, ctx: Context | None = None, dtype: Any = None, stype: str | None = None) -> NDArray:
     """An array whose values are whatever was in its memory.
 
@@ -248,6 +253,7 @@ def empty(shape: ShapeLike, ctx: Context | None = None, dtype: Any = None, stype
     return placed(NDArray(np.empty(_dimensions(shape), _element_type(ctx, dtype))), ctx)
 
 
+@hides_frames
 def zeros(
     shape: ShapeLike,
     ctx: Context | None = None,
@@ -290,6 +296,7 @@ def zeros(
     return _finish(function("_zeros")(_dimensions(shape), _element_type(ctx, dtype), name=name, ctx=ctx), out)
 
 
+@hides_frames
 def ones(
     shape: ShapeLike,
     ctx: Context | None = None,
@@ -322,6 +329,7 @@ def ones(
     return _finish(function("_ones")(_dimensions(shape), _element_type(ctx, dtype), name=name, ctx=ctx), out)
 
 
+@hides_frames
 def full(
     shape: ShapeLike,
     val: float,
@@ -357,6 +365,7 @@ def full(
     return _finish(function("_full")(_dimensions(shape), _element_type(ctx, dtype), val, name=name, ctx=ctx), out)
 
 
+@hides_frames
 def arange(
     start: float,
     stop: float | None = None,
@@ -398,6 +407,7 @@ def arange(
     return function("_arange")(start, stop, step, repeat, _element_type(ctx, dtype), name=name, ctx=ctx)
 
 
+@hides_frames
 def linspace(
     start: float,
     stop: float,
@@ -436,6 +446,7 @@ def linspace(
     return function("_linspace")(start, stop, num, endpoint, _element_type(ctx, dtype), name=name, ctx=ctx)
 
 
+@hides_frames
 def eye(
     N: int,
     M: int = 0,
@@ -475,6 +486,7 @@ def eye(
     return _finish(function("_eye")(N, M, k, _element_type(ctx, dtype), name=name, ctx=ctx), out)
 
 
+@hides_frames
 def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = True) -> NDArray:
     """The arrays one after the other along an axis.
 
@@ -501,6 +513,7 @@ def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = Tr
     return function("concat")(*arrays, dim=axis)
 
 
+@hides_frames
 def moveaxis(tensor: Any, source: Any, destination: Any) -> Any:
     """The array with axes moved to other positions; the rest keeps its order.
 
@@ -528,6 +541,7 @@ def moveaxis(tensor: Any, source: Any, destination: Any) -> Any:
     return function("transpose")(tensor, axes=tuple(axes))
 
 
+@hides_frames
 def power(base: Any, exp: Any, out: Any = None, name: str | None = None) -> Any:
     """base ** exp; both broadcast, and either may be a number.
 
@@ -548,6 +562,7 @@ def power(base: Any, exp: Any, out: Any = None, name: str | None = None) -> Any:
     return function("broadcast_power")(base, exp, out=out, name=name)
 
 
+@hides_frames
 def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
     """Write the one-hot rows of ``indices`` into ``out`` of shape (number of indices, depth).
 
@@ -566,6 +581,7 @@ def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
     return function("one_hot")(indices, out.shape[1], dtype=out.dtype, out=out)
 
 
+@hides_frames
 def split_v2(ary: Any, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False) -> Any:
     """Pieces along an axis: so many equal ones, or cut before each of the given indices.
 
@@ -595,6 +611,7 @@ def split_v2(ary: Any, indices_or_sections: Any, axis: int = 0, squeeze_axis: bo
     return function("_split_v2")(ary, indices_or_sections, axis, squeeze_axis)
 
 
+@hides_frames
 def histogram(a: Any, bins: Any = 10, range: tuple[float, float] | None = None) -> Any:
     """How many elements fall into each bin, and the edges of the bins.
 

@@ -9,6 +9,7 @@ from hybridc.array.fluent import Fluent
 from hybridc.array.functions import function, require_hidden
 from hybridc.context import Context, check_device
 from hybridc.errors import CheckError
+from hybridc.ground.display.tracebacks import hides_frames
 from hybridc.ground.location import user_depth
 from hybridc.nd.namespace import lookup
 
@@ -76,6 +77,7 @@ def _warn_of_sizes(name: str, first: Any, second: Any, shape: Any, out: Any) -> 
         )
 
 
+@hides_frames
 def uniform(
     low: Any = 0,
     high: Any = 1,
@@ -115,6 +117,7 @@ def uniform(
     return _draw("uniform", (low, high), shape, dtype, ctx, out)
 
 
+@hides_frames
 def normal(
     loc: Any = 0,
     scale: Any = 1,
@@ -151,6 +154,7 @@ def normal(
     return _draw("normal", (loc, scale), shape, dtype, ctx, out)
 
 
+@hides_frames
 def randn(
     *shape: int,
     loc: Any = 0,
@@ -186,6 +190,7 @@ def randn(
     return _draw("normal", (loc, scale), shape or None, dtype, ctx, out)
 
 
+@hides_frames
 def exponential(
     scale: Any = 1,
     shape: ShapeLike = None,
@@ -220,6 +225,7 @@ def exponential(
     return _draw("exponential", (1.0 / scale,), shape, dtype, ctx, out)
 
 
+@hides_frames
 def gamma(
     alpha: Any = 1,
     beta: Any = 1,
@@ -255,6 +261,7 @@ def gamma(
     return _draw("gamma", (alpha, beta), shape, dtype, ctx, out)
 
 
+@hides_frames
 def poisson(
     lam: Any = 1, shape: ShapeLike = None, dtype: Any = None, ctx: Context | None = None, out: Any = None, **kwargs: Any
 ) -> Any:
@@ -284,6 +291,7 @@ def poisson(
     return _draw("poisson", (lam,), shape, dtype, ctx, out)
 
 
+@hides_frames
 def negative_binomial(
     k: Any = 1,
     p: Any = 1,
@@ -319,6 +327,7 @@ def negative_binomial(
     return _draw("negative_binomial", (k, p), shape, dtype, ctx, out)
 
 
+@hides_frames
 def generalized_negative_binomial(
     mu: Any = 1,
     alpha: Any = 1,
@@ -354,6 +363,7 @@ def generalized_negative_binomial(
     return _draw("generalized_negative_binomial", (mu, alpha), shape, dtype, ctx, out)
 
 
+@hides_frames
 def randint(
     low: int,
     high: int,
@@ -389,6 +399,7 @@ def randint(
     return _draw("randint", (low, high), shape, dtype, ctx, out)
 
 
+@hides_frames
 def multinomial(
     data: Any, shape: ShapeLike = None, get_prob: bool = False, out: Any = None, dtype: Any = "int32", **kwargs: Any
 ) -> Any:
@@ -419,6 +430,7 @@ def multinomial(
     return function("sample_multinomial")(data, () if shape is None else shape, get_prob, dtype, out=out)
 
 
+@hides_frames
 def shuffle(data: Any, out: Any = None, **kwargs: Any) -> Any:
     """The slices along the first axis in random order.
 

@@ -8,6 +8,7 @@ from hybridc.array.functions import require_hidden as require_hidden
 from hybridc.context import Context as Context
 from hybridc.context import check_device as check_device
 from hybridc.errors import CheckError as CheckError
+from hybridc.ground.display.tracebacks import hides_frames as hides_frames
 from hybridc.ground.location import user_depth as user_depth
 from hybridc.nd.namespace import lookup as lookup
 ShapeLike = int | tuple[int, ...] | None
@@ -19,36 +20,47 @@ def _draw(name: str, parameters: tuple[Any, ...], shape: Any, dtype: Any, ctx: C
 def _warn_of_sizes(name: str, first: Any, second: Any, shape: Any, out: Any) -> None:
     """Warn where two parameters of one number look like the sizes of a shape."""
     ...
+@hides_frames
 def uniform(low: Any=0, high: Any=1, shape: ShapeLike=None, dtype: Any=None, ctx: Context | None=None, out: Any=None, **kwargs: Any) -> Any:
     """Samples of a uniform distribution on [low, high)."""
     ...
+@hides_frames
 def normal(loc: Any=0, scale: Any=1, shape: ShapeLike=None, dtype: Any=None, ctx: Context | None=None, out: Any=None, **kwargs: Any) -> Any:
     """Numbers from the normal distribution."""
     ...
+@hides_frames
 def randn(*shape: int, loc: Any=0, scale: Any=1, dtype: Any=None, ctx: Context | None=None, out: Any=None, **kwargs: Any) -> Any:
     """Numbers from the normal distribution, in the shape that the arguments give."""
     ...
+@hides_frames
 def exponential(scale: Any=1, shape: ShapeLike=None, dtype: Any=None, ctx: Context | None=None, out: Any=None, **kwargs: Any) -> Any:
     """Numbers from the exponential distribution."""
     ...
+@hides_frames
 def gamma(alpha: Any=1, beta: Any=1, shape: ShapeLike=None, dtype: Any=None, ctx: Context | None=None, out: Any=None, **kwargs: Any) -> Any:
     """Numbers from the gamma distribution, whose mean is alpha beta."""
     ...
+@hides_frames
 def poisson(lam: Any=1, shape: ShapeLike=None, dtype: Any=None, ctx: Context | None=None, out: Any=None, **kwargs: Any) -> Any:
     """Counts from the Poisson distribution."""
     ...
+@hides_frames
 def negative_binomial(k: Any=1, p: Any=1, shape: ShapeLike=None, dtype: Any=None, ctx: Context | None=None, out: Any=None, **kwargs: Any) -> Any:
     """How many failures come before the k-th success of probability p."""
     ...
+@hides_frames
 def generalized_negative_binomial(mu: Any=1, alpha: Any=1, shape: ShapeLike=None, dtype: Any=None, ctx: Context | None=None, out: Any=None, **kwargs: Any) -> Any:
     """Counts with the mean mu and the variance mu + alpha mu^2."""
     ...
+@hides_frames
 def randint(low: int, high: int, shape: ShapeLike=None, dtype: Any=None, ctx: Context | None=None, out: Any=None, **kwargs: Any) -> Any:
     """Integers that are equally likely from low up to but without high."""
     ...
+@hides_frames
 def multinomial(data: Any, shape: ShapeLike=None, get_prob: bool=False, out: Any=None, dtype: Any='int32', **kwargs: Any) -> Any:
     """Indices drawn by the probabilities in each row of data."""
     ...
+@hides_frames
 def shuffle(data: Any, out: Any=None, **kwargs: Any) -> Any:
     """The slices along the first axis in random order."""
     ...

@@ -16,6 +16,7 @@ from hybridc.array_files.contents import ArrayFile, StoredArray
 from hybridc.array_files.mxnet_format import TYPE_FLAGS
 from hybridc.dtypes import BFLOAT16
 from hybridc.errors import MXNetError, NestedArraysError
+from hybridc.ground.display.tracebacks import hides_frames
 from hybridc.sparse_storage import STORAGE_TYPES
 
 # MXNet's tables of numbers, under its names: of dtypes, what gradients are asked for, and storage types.
@@ -27,6 +28,7 @@ STORAGE_TYPE_STR_TO_ID = {"undefined": -1, **{name: i for i, name in enumerate(S
 STORAGE_TYPE_ID_TO_STR = {i: name for name, i in STORAGE_TYPE_STR_TO_ID.items()}
 
 
+@hides_frames
 def save(
     fname: str | os.PathLike[str],
     data: NDArray | Sequence[NDArray] | Mapping[str, NDArray],
@@ -77,6 +79,7 @@ def save(
     formats.write(fname, ArrayFile(arrays, bool(names), dict(metadata or {})))
 
 
+@hides_frames
 def load(fname: str | os.PathLike[str]) -> Any:
     """The list or dict of arrays in a file of :func:`save`, of MXNet, NumPy or safetensors.
 
@@ -106,6 +109,7 @@ def load(fname: str | os.PathLike[str]) -> Any:
         return _arrays(contents)
 
 
+@hides_frames
 def load_frombuffer(buf: bytes | bytearray | memoryview) -> Any:
     """As :func:`load`, from the bytes of a file.
 
