@@ -436,6 +436,21 @@ class SlotView(NamedTuple):
         return SlotView(self.slot, self.offset + start * self.dtype.itemsize, self.dtype, then.shape, then.strides)
 
 
+_IS_NUMPY_20 = np.__version__.startswith("2.0.")
+
+
+def reshaped_view(x: Any, shape: Sequence[int]) -> Any:
+    """A view of an array in another shape of as many elements; ValueError where that would be a copy."""
+    if not _IS_NUMPY_20:
+        return np.reshape(x, tuple(shape), copy=False)
+    view = x.view()  # there reshape has no argument copy; newer versions deprecate what is done here
+    try:
+        view.shape = tuple(shape)
+    except AttributeError as error:
+        raise ValueError(f"an array of shape {x.shape} has no view of shape {tuple(shape)}") from error
+    return view
+
+
 class OperatorState(NamedTuple):
     """Operator state, by its position in a workspace."""
 

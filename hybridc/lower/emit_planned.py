@@ -50,6 +50,7 @@ from hybridc.ir.planned import (
     PreparedValue,
     Program,
     SlotView,
+    reshaped_view,
 )
 from hybridc.ir.structured import (
     arrays_of,
@@ -281,9 +282,9 @@ class PlanEmitter(ProgramEmitter):
                 moved = view._replace(shape=shape, strides=row_major(shape))
             case "reshape":
                 try:
-                    moved = view.moved(lambda x: np.reshape(x, shape, copy=False))
+                    moved = view.moved(lambda x: reshaped_view(x, shape))
                 except ValueError:  # it takes memory of its own
-                    moved = self._plain_copy(view).moved(lambda x: np.reshape(x, shape, copy=False))
+                    moved = self._plain_copy(view).moved(lambda x: reshaped_view(x, shape))
             case "transpose":
                 moved = view.moved(lambda x: x.transpose(op.numbers("order")))
             case "slice":

@@ -258,7 +258,8 @@ class Syevd(_OfMatrices):
     @classmethod
     def samples(cls) -> list[Sample]:
         def reference(a: Any) -> Any:
-            values, vectors = np.linalg.eig(a)  # of a general matrix: another routine
+            found: Any = np.linalg.eig(a)  # of a general matrix: another routine
+            values, vectors = (part.real for part in found)
             order = np.argsort(values)
             rows = vectors[:, order].T
             largest = rows[np.arange(len(rows)), np.argmax(np.abs(rows), 1)]

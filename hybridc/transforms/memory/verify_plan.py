@@ -47,6 +47,7 @@ from hybridc.ground.sizes import row_major
 from hybridc.ir import structured
 from hybridc.ir.kernels.kernel_module import KernelFunction
 from hybridc.ir.kernels.kernel_notes import INPLACE, SCRATCH
+from hybridc.ir.planned import reshaped_view
 from hybridc.ir.structured import declared_inplace_pairs, is_host
 from hybridc.ir.values import functions
 
@@ -265,7 +266,7 @@ class _Checker:
             case "transpose":
                 return written.transpose(value.owner.numbers("order"))
             case _:
-                return np.reshape(written, shape, copy=False)
+                return reshaped_view(written, shape)
 
     def _copy(self, op: CopyOp) -> None:
         if op.source.type != op.target.type:

@@ -22,7 +22,8 @@ def test_equal_numbers(shape, axis, value):
     net.hybridize()
     got = net(mx.nd.array(x)).asnumpy()
     by_columns = 1e-4 if axis == 0 and len(shape) > 1 else 1.5e-6  # NumPy adds them one by one, in blocks of 4096
-    np.testing.assert_allclose(eager, right, rtol=by_columns)
+    # NumPy 2.0 sums a long row in pieces that are less exact than those of newer versions.
+    np.testing.assert_allclose(eager, right, rtol=max(by_columns, 5e-6))
     np.testing.assert_allclose(got, right, rtol=1.5e-6 if OPTIONS.target == "llvm" else by_columns)
 
 
