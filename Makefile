@@ -25,12 +25,18 @@ PYTHON_TESTS := $(addprefix tests/,runtime/test_buffers.py runtime/test_fork.py 
   runtime/native/test_entry.py runtime/native/test_wrapper_call.py runtime/test_arrays.py lower/test_quoting.py \
   errors/test_classes.py autograd/test_autograd.py gluon/test_block.py)
 
+# What depends on the packages that hybridc needs: arrays and operators (NumPy), the IR (xDSL), native code (LLVM).
+VERSION_TESTS := $(addprefix tests/,autograd/test_autograd.py gluon/test_block.py filecheck test_golden_ops.py np \
+  lower/llvm)
+OLDEST_PYTHON ?= python3.11
+NEWEST_PYTHON ?= python3.13
+
 comma := ,
 empty :=
 space := $(empty) $(empty)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo images language-model forecasting sentences several-ranks test test-all test-numpy test-levels test-pythons site lint format release faults bench peers gpu-bundle gpu-check clean
+.PHONY: help demo images language-model forecasting sentences several-ranks test test-all test-numpy test-levels test-pythons test-versions site lint format release faults bench peers gpu-bundle gpu-check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -88,6 +94,19 @@ test-pythons: ## run what depends on the interpreter with each newer Python that
 	  $$own/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[test]" || exit 1; \
 	  echo "$$($$own/bin/python --version)"; \
 	  $$own/bin/python -m pytest -n 2 --dist worksteal -q -m "not long" $(PYTHON_TESTS) || exit 1; \
+	done
+
+test-versions: ## run what depends on packages with the oldest releases that pyproject.toml takes, then with the newest
+	@for end in oldest newest; do \
+	  python="$(OLDEST_PYTHON)"; [ $$end = oldest ] || python="$(NEWEST_PYTHON)"; own=build/$$end; \
+	  [ -x $$own/bin/python ] || "$$python" -m venv $$own || exit 1; \
+	  releases=; [ $$end = newest ] || releases=$$($$own/bin/python hybridc/tools/packaging/oldest.py) || exit 1; \
+	  $$own/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager \
+	    --editable ".[test,demo]" $$releases || exit 1; \
+	  echo "$$($$own/bin/python --version), $${releases:-the newest releases}"; \
+	  $$own/bin/python -m pytest -n 2 --dist worksteal -q -m "$(QUICK) and not triton" $(VERSION_TESTS) || exit 1; \
+	  [ $$end = newest ] || HYBRIDC_LLVM=llvmlite $$own/bin/python -m pytest -n 2 --dist worksteal -q \
+	    -m "$(QUICK) and not triton" tests/lower/llvm || exit 1; \
 	done
 
 site: $(STAMPS)-site ## build the site of the documentation into build/site, a folder for any web server

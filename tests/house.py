@@ -84,7 +84,7 @@ LATE: dict[str, dict[str, str]] = {
     "namespaces, when they are first used": {
         "hybridc.__main__": "hybridc.tools.*",
         "hybridc.tools.convert_files": "hybridc.onnx",
-        "hybridc.stubs": "hybridc hybridc.nd hybridc.symbol",
+        "hybridc.stubs": "hybridc hybridc.nd hybridc.np* hybridc.symbol",
         "hybridc": "hybridc.*",
         "hybridc.connect": "hybridc.compile.stages hybridc.contrib.onnx hybridc.image hybridc.library "
         "hybridc.nd.on_device hybridc.np hybridc.npx hybridc.onnx hybridc.symbol hybridc.symbol.infer "
@@ -139,7 +139,6 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.tools.fuzz.damaged_files": "hybridc.tools.fuzz.onnx_files",
         "hybridc.tools.onnx_operators": "onnx onnxruntime openvino",
         "hybridc.tools.triton_report": "triton",
-        "hybridc.tools.packaging.backend": "tomllib",
         "hybridc.visualization": "graphviz",
     },
 }

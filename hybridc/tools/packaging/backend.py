@@ -18,6 +18,11 @@ from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import Any
 
+if sys.version_info < (3, 11):  # noqa: UP036  # pip would say so after it has fetched what a build needs
+    sys.exit(f"hybridc needs Python 3.11 or newer, and this is Python {platform.python_version()}: {sys.executable}")
+
+import tomllib  # which Python 3.10 lacks
+
 from setuptools import build_meta
 from setuptools.build_meta import (
     build_editable,
@@ -53,8 +58,6 @@ def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
     in an environment that pip makes for a build.
     """
     needed: list[str] = build_meta.get_requires_for_build_wheel(config_settings)
-    if sys.version_info < (3, 11):  # noqa: UP036  # pip is about to say that it needs another Python
-        return needed
     # Without their markers: llvmlite compiles what a wheel has for other architectures.
     return [*needed, "pip", *[each.partition(";")[0] for each in _dependencies() if not each.startswith(LLVM)]]
 
@@ -73,8 +76,6 @@ def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_dire
 
 def _dependencies() -> list[str]:
     """What the package needs, from pyproject.toml."""
-    import tomllib  # Python 3.10, which only asks what a build needs, has none
-
     with (ROOT / "pyproject.toml").open("rb") as file:
         return tomllib.load(file)["project"]["dependencies"]
 
