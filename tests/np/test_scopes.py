@@ -142,7 +142,7 @@ def test_training_gives_what_nd_gives():
     assert numpy[-1] < numpy[0]
 
 
-@pytest.mark.parametrize("context", [mx.cpu(1), mx.gpu(0)], ids=str)
+@pytest.mark.parametrize("context", [mx.cpu(1), pytest.param(mx.gpu(0), marks=pytest.mark.triton)], ids=str)
 def test_arrays_on_other_devices(context):
     npx.set_np()
     x = np.array([[1.0, 2.0], [3.0, 4.0]], ctx=context)
