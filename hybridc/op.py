@@ -37,12 +37,14 @@ from hybridc.dialects.operator import (
     register,
 )
 from hybridc.dialects.stateful import Stateful
+from hybridc.operator.f_functions import Functions
 from hybridc.operator.scalar_steps import Steps, Value
 
 __all__ = [
     "Composite",
     "Contraction",
     "Elementwise",
+    "Functions",
     "Movement",
     "Opaque",
     "Operator",

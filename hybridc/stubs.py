@@ -11,10 +11,13 @@ import ast
 import importlib
 import inspect
 import math
+import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import hybridc
 from hybridc.aliases import OTHER_NAMES
@@ -24,12 +27,15 @@ from hybridc.dialects.operator import Elementwise, Operator
 from hybridc.dialects.operator_attribute import REQUIRED, Attribute
 from hybridc.dialects.operator_registry import functions
 from hybridc.dialects.scalar.table import STEPS
+from hybridc.errors import MXNetError
 from hybridc.ground.whole_files import write_whole
-from hybridc.operator import scalar_steps
+from hybridc.np import methods
+from hybridc.operator import f_functions, scalar_steps
 
 PACKAGE = Path(hybridc.__file__).parent
 _HEADER = "# Written by python -m hybridc.stubs; do not edit.\n# pyright: reportUnusedImport=false\n"
 FUNCTIONS = functions()
+_OF_ARRAYS = "from hybridc.array.drawn_arrays import *\nfrom hybridc.array.operator_functions import *\n"
 _TYPES = """\
 from collections.abc import Sequence
 from typing import Any, Literal, TypeVar
@@ -37,11 +43,91 @@ from typing import Any, Literal, TypeVar
 from numpy.typing import DTypeLike
 
 from hybridc.array.fluent import Fluent
+from hybridc.array.ndarray import NDArray
 from hybridc.context import Context
 
 _A = TypeVar("_A", bound=Fluent)
 
 """
+_SEVERAL = '''\
+"""Several arrays, of which the type does not say whether they are a list: these have what both would have."""
+# pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
+# pyright: reportGeneralTypeIssues=false
+from collections.abc import Iterator
+from typing import Any
+
+from hybridc.array.ndarray import NDArray
+
+class Arrays(list[NDArray], dict[Any, NDArray]):
+    """The arrays of a file: a list, or a dict if they have names."""
+
+    def __getitem__(self, key: Any, /) -> NDArray: ...
+    def __iter__(self) -> Iterator[Any]: ...
+
+class Batch(NDArray, list[NDArray]):
+    """A batch: an array, or a list of them where samples have several parts."""
+
+    def __getitem__(self, key: Any, /) -> NDArray: ...
+    def __iter__(self) -> Iterator[NDArray]: ...
+'''
+# What makes arrays and is not an operator's function.
+_CREATION = (
+    "arange",
+    "array",
+    "concatenate",
+    "empty",
+    "eye",
+    "full",
+    "linspace",
+    "moveaxis",
+    "ones",
+    "power",
+    "split_v2",
+    "zeros",
+)
+# Parameters and results of functions that are written by hand.
+_BY_HAND = {
+    "where": ("condition: Fluent, x: _A, y: _A, out: Any = None, name: str | None = None", "_A"),
+}
+# Values for attributes that must be given, by their kind.
+_GIVEN: dict[str, Any] = {
+    "int": 2,
+    "Index": 1,
+    "Shape": (1,),
+    "Axes": (0,),
+    "Axis": 0,
+    "Floats": (1.0,),
+    "bool": True,
+    "DType": "float32",
+    "str": "x",
+}
+_NUMPY_TYPES = """\
+from builtins import bool as _bool  # mx.np.bool is NumPy's
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy
+from numpy import dtype
+
+from hybridc.array.numpy_array import ndarray as ndarray
+from hybridc.context import Context
+
+ShapeLike = int | Sequence[int]
+"""
+_NUMPY_WORDS = {"int", "float", "bool", "str", "Any", "None", "Context", "Sequence", "tuple", "list", "ShapeLike"}
+# Results of functions of mx.np that are no arrays, where their own signatures do not say so.
+_PAIR = "tuple[ndarray, ndarray]"
+_NUMPY_RESULTS = {
+    **dict.fromkeys(("divmod", "frexp", "modf", "polydiv", "eig", "eigh", "slogdet"), _PAIR),
+    **dict.fromkeys(("nonzero",), "tuple[ndarray, ...]"),
+    **dict.fromkeys(("svd",), "tuple[ndarray, ndarray, ndarray]"),
+    # of which the arguments say how many arrays, or of what class, they give
+    **dict.fromkeys(
+        ("where", "qr", "lstsq", "histogram2d", "histogramdd", "genfromtxt", "einsum_path", "as_numpy"), "Any"
+    ),
+    **dict.fromkeys(("rate", "npv", "pv", "mirr", "ppmt"), "Any"),
+    **dict.fromkeys(("called_as_ufunc", "called_by_numpy"), "Any"),
+}
 # What an attribute of a kind takes.
 _KINDS = {
     **dict.fromkeys(("int", "Index"), "int"),
@@ -85,18 +171,27 @@ def stubs() -> dict[Path, str]:
     """The text of every stub, by its file."""
     dir(hybridc.nd)
     files = {
+        "array/drawn_arrays.pyi": _TYPES + "\n".join(_function(name, name) for name in _drawn()) + "\n",
+        "array/numpy_methods.pyi": _numpy_methods(),
         "array/operator_functions.pyi": _functions(),
         "array/operator_methods.pyi": _methods(),
+        "array/several_arrays.pyi": _SEVERAL,
+        "operator/f_functions.pyi": _of_f(),
+        "np/__init__.pyi": _of_numpy("hybridc.np"),
+        "np/linalg.pyi": _of_numpy("hybridc.np.linalg"),
+        "np/random.pyi": _of_numpy("hybridc.np.random"),
+        "npx/__init__.pyi": _of_module("hybridc.npx", _OF_ARRAYS),
         "operator/scalar_steps.pyi": _of_steps(),
-        "nd/__init__.pyi": _of_module("hybridc.nd", "from hybridc.array.operator_functions import *\n"),
-        "nd/op.pyi": "from hybridc.array.operator_functions import *\n",
+        "nd/__init__.pyi": _of_module("hybridc.nd", _OF_ARRAYS),
+        "nd/op.pyi": _OF_ARRAYS,
         "symbol/__init__.pyi": _of_symbols(),
         "symbol/op.pyi": "from hybridc.array.operator_functions import *\n",
         "__init__.pyi": _of_package(),
     }
     for namespace in _NAMESPACES:
-        files[f"nd/{namespace}.pyi"] = _of_namespace(namespace)
-        files[f"symbol/{namespace}.pyi"] = f"from hybridc.nd.{namespace} import *\n"
+        text = _of_namespace(namespace)
+        files[f"nd/{namespace}.pyi"] = text
+        files[f"symbol/{namespace}.pyi"] = _for_symbols(text)
     for other, real in OTHER_NAMES.items():
         if "." not in other and ((PACKAGE / real).exists() or (PACKAGE / f"{real}.py").exists()):
             files[f"{other}.pyi"] = f"from hybridc.{real} import *\n"
@@ -117,10 +212,16 @@ def _names() -> dict[type[Operator], str]:
     return {FUNCTIONS[name]: name for name in reversed(_public())}
 
 
+def _drawn() -> list[str]:
+    """The functions whose result does not follow from the class of an input: of ``mx.sym`` they make symbols."""
+    return sorted(n for n in _public() if FUNCTIONS[n].function() is None and "NDArray" in _result(FUNCTIONS[n]))
+
+
 def _functions() -> str:
-    first = _names()
+    first = {cls: name for cls, name in _names().items() if name not in _drawn()}
     lines = [_function(name, name) for name in sorted(first.values())]
-    lines += [f"{n} = {first[FUNCTIONS[n]]}" for n in _public() if n != first[FUNCTIONS[n]]]
+    again = [n for n in _public() if FUNCTIONS[n] in first and n != first[FUNCTIONS[n]]]
+    lines += [f"{n} = {first[FUNCTIONS[n]]}" for n in again]
     return _TYPES + "\n".join(lines) + "\n"
 
 
@@ -131,9 +232,10 @@ def _function(shown: str, name: str) -> str:
         return _by_hand(shown, function(name))
     lines = [f"def {shown}("]
     lines += [f"    {parameter}," for parameter in _parameters(cls)]
-    if _result(cls) == "Any":
+    result = _result(cls)
+    if "_A" not in result:
         lines = [line.replace("_A", "Fluent") for line in lines]
-    lines += [f") -> {_result(cls)}:", f"    {_quoted(cls.__doc__ or cls.title())}", "    ...", ""]
+    lines += [f") -> {result}:", f"    {_quoted(cls.__doc__ or cls.title())}", "    ...", ""]
     return "\n".join(lines)
 
 
@@ -141,7 +243,8 @@ def _by_hand(shown: str, made: Callable[..., Any]) -> str:
     parameters = inspect.signature(made).parameters.values()
     shown_parameters = ", ".join(_plain(p) for p in parameters)
     text = _quoted(made.__doc__ or shown)
-    return f"def {shown}({shown_parameters}) -> Any:\n    {text}\n    ...\n"
+    shown_parameters, result = _BY_HAND.get(shown, (shown_parameters, "Any"))
+    return f"def {shown}({shown_parameters}) -> {result}:\n    {text}\n    ...\n"
 
 
 def _plain(parameter: inspect.Parameter) -> str:
@@ -186,14 +289,33 @@ def _default(default: Any) -> str:
 
 
 def _result(cls: type[Operator]) -> str:
-    """The type of the result: one array, or what depends on the attributes."""
+    """The type of the result: one array or a list of them, of the kind of the inputs.
+
+    Attributes may ask for more results than there mostly are: an array has items, too, and can be unpacked.
+    """
+    count = _results(cls)
+    if count is None:
+        return "Any"
+    one = "NDArray" if _only_key(cls) else "_A"
+    return one if count == 1 else f"list[{one}]"
+
+
+def _results(cls: type[Operator]) -> int | None:
+    """How many results an operator has, with such values for the attributes that must be given; None if unknown."""
     is_one = cls.num_outputs is Operator.num_outputs and cls.num_visible_outputs is Operator.num_visible_outputs
-    mutates = cls.MUTATES or cls.mutates is not Operator.mutates
-    return "_A" if is_one and not mutates and (cls.INPUTS or cls.VARIADIC) and not _only_key(cls) else "Any"
+    if is_one and not cls.MUTATES and cls.mutates is Operator.mutates:
+        return 1
+    needed = {n: a for n, a in cls.ATTRIBUTES.items() if a.default is REQUIRED}
+    try:
+        return cls.bind(
+            **{n: a.enum[0] if a.enum else _GIVEN.get(a.kind, 1.0) for n, a in needed.items()}
+        ).num_visible_outputs()
+    except (MXNetError, TypeError, ValueError):
+        return None
 
 
 def _only_key(cls: type[Operator]) -> bool:
-    return cls.DRAWS and cls.INPUTS in ((), ("key",))
+    return not cls.VARIADIC and cls.INPUTS in ((), ("key",))
 
 
 def _quoted(text: str) -> str:
@@ -222,6 +344,35 @@ def _methods() -> str:
     return "\n".join(lines) + "\n"
 
 
+def _of_f() -> str:
+    """What ``F`` is: the functions as attributes of a class, the namespaces as classes inside it."""
+    lines = [
+        _quoted(f_functions.__doc__ or ""),
+        "",
+        "from typing import Any",
+        "",
+        "from hybridc.array import drawn_arrays as _drawn",
+        "from hybridc.array import operator_functions as _functions",
+    ]
+    lines += [f"from hybridc.nd import {namespace} as _{namespace}" for namespace in _NAMESPACES]
+    lines += ["from hybridc.nd import creation as _creation", ""]
+    lines += ["class Functions:", f"    {_quoted(f_functions.Functions.__doc__ or '')}", ""]
+    for namespace in _NAMESPACES:
+        tree = ast.parse(_of_namespace(namespace))
+        names = [n.name for n in tree.body if isinstance(n, ast.FunctionDef)]
+        names += [ast.unparse(n.targets[0]) for n in tree.body if isinstance(n, ast.Assign)]
+        lines.append(f"    class {namespace}:")
+        lines += [
+            f"        {n} = staticmethod(_{namespace}.{n})"
+            for n in sorted({*names})
+            if n[0] not in "_" and n != "ShapeLike"
+        ]
+    lines += [f"    {n} = staticmethod(_creation.{n})" for n in _CREATION]
+    lines += [f"    {n} = staticmethod({'_drawn' if n in _drawn() else '_functions'}.{n})" for n in _public()]
+    lines += ["    np: Any", "    npx: Any"]
+    return "\n".join(lines) + "\n"
+
+
 def _of_steps() -> str:
     """The steps of scalar bodies, by their table."""
     lines = [
@@ -246,6 +397,86 @@ def _of_steps() -> str:
     return "\n".join(lines) + "\n"
 
 
+# --- mx.np ---------------------------------------------------------------------------------------------------
+
+
+def _of_numpy(module_name: str) -> str:
+    """The functions, numbers and types of ``mx.np`` or of a module of it."""
+    module = importlib.import_module(module_name)
+    lines = [_NUMPY_TYPES]
+    for name, value in sorted(vars(module).items()):
+        if name.startswith("_") or name in ("Any", "annotations"):
+            continue
+        if inspect.ismodule(value):
+            if value.__name__ in ("hybridc.np.linalg", "hybridc.np.random"):
+                lines.append(f"from hybridc.np import {name} as {name}")
+        elif inspect.isfunction(value):
+            lines.append(_numpy_function(name, value))
+        elif inspect.isclass(value):
+            place = value.__module__ if not isinstance(value, type(np.dtype)) else "numpy"
+            if place == module_name:
+                lines.append(f"{name}: Any")
+            elif place.partition(".")[0] in ("numpy", "hybridc"):
+                lines.append(f"from {place} import {value.__name__} as {name}")
+        elif value is None or isinstance(value, float):
+            lines.append(f"{name}: {'None' if value is None else 'float'}")
+    return "\n".join(lines) + "\n"
+
+
+def _numpy_function(name: str, made: Callable[..., Any], is_method: bool = False) -> str:
+    """A function of ``mx.np``, or the method that it is of its first parameter."""
+    signature = inspect.signature(made)
+    own = [*signature.parameters.values()][is_method:]
+    parameters = [_numpy_parameter(p) for p in own]
+    kinds = [p.kind for p in own]
+    if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
+        parameters.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
+    result = _NUMPY_RESULTS.get(name) or _numpy_result(signature.return_annotation)
+    if is_method:
+        parameters, result = ["self", *parameters], result.replace("ndarray", "Self")
+    text = f"def {name}({', '.join(parameters)}) -> {result}:"
+    text = re.sub(r"(: |\| |> )bool\b", r"\1_bool", text)
+    return f"{text}\n    {_quoted(made.__doc__ or name)}\n    ..."
+
+
+def _numpy_parameter(parameter: inspect.Parameter) -> str:
+    star = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    annotation = "Any" if parameter.annotation is parameter.empty else str(parameter.annotation)
+    words = {n.id for n in ast.walk(ast.parse(annotation)) if isinstance(n, ast.Name)}
+    default = "" if parameter.default is parameter.empty else f" = {_default(parameter.default)}"
+    return f"{star}{parameter.name}: {annotation if words <= _NUMPY_WORDS else 'Any'}{default}"
+
+
+def _numpy_result(annotation: Any) -> str:
+    text = "Any" if annotation is inspect.Signature.empty else str(annotation)
+    if text in ("Any", "ndarray"):
+        return "ndarray"
+    return {"list[Any]": "list[ndarray]", "tuple[Any, ...]": "tuple[ndarray, ...]", "onp.dtype[Any]": "dtype[Any]"}.get(
+        text, text if text in ("bool", "int", "None", "tuple[int, ...]") else "Any"
+    )
+
+
+def _numpy_methods() -> str:
+    """The methods of arrays and symbols of ``mx.np``, which are its functions, and Python's operators."""
+    table: Mapping[str, Any] = vars(methods)
+    made: dict[str, Any] = {
+        **table["_METHODS"],
+        **{name: table[f"_{name}"] for name in ("astype", "flatten", "reshape", "round", "transpose")},
+    }
+    lines = [_NUMPY_TYPES.replace("from hybridc.array.numpy_array import ndarray as ndarray\n", "")]
+    lines.append("class NumpyFunctionMethods:")
+    for name, each in made.items():
+        lines += ["    " + line for line in _numpy_function(name, each, is_method=True).split("\n")]
+    for name in table["_OPERATORS"]:
+        result = "tuple[Self, Self]" if name == "divmod" else "Self"
+        lines += [f"    def __{start}{name}__(self, other: Any) -> {result}: ..." for start in ("", "r")]
+    lines += [f"    def __i{name}__(self, other: Any) -> Self: ..." for name in table["_INPLACE"]]
+    lines += [f"    def __{name}__(self, other: Any) -> Self: ..." for name in table["_COMPARISONS"]]
+    lines += [f"    def __{name}__(self) -> Self: ..." for name in ("neg", "pos", "invert", "abs")]
+    lines.append("    reshape_view = reshape")
+    return "\n".join(lines) + "\n"
+
+
 # --- modules -------------------------------------------------------------------------------------------------
 
 
@@ -258,7 +489,7 @@ def _of_namespace(namespace: str) -> str:
     own = {n for n in vars(importlib.import_module(f"hybridc.nd.{namespace}")) if f"def {n}(" in module}
     names = sorted(n for n in found if n.isidentifier() and n not in own)
     first = _names()
-    again = [n for n in names if FUNCTIONS[found[n]] in first]
+    again = [n for n in names if FUNCTIONS[found[n]] in first and first[FUNCTIONS[found[n]]] not in _drawn()]
     if again:
         module += "from hybridc.array import operator_functions as _functions\n"
     module += "".join(f"{n} = _functions.{first[FUNCTIONS[found[n]]]}\n" for n in again)
@@ -300,7 +531,16 @@ def _of_symbols() -> str:
     lines += ["from numpy.typing import DTypeLike", "", "from hybridc.array.operator_functions import *"]
     lines += [f"from {place} import {name} as {name}" for name, place in sorted(places.items(), key=lambda p: p[1])]
     lines += [f"from hybridc.symbol import {name} as {name}" for name in ("contrib", "image", "linalg", "op", "random")]
-    return "\n".join(lines) + "\n" + _SYMBOLS
+    made_of_nothing = "\n".join(_function(name, name).replace("NDArray", "ComposedSymbol") for name in _drawn())
+    types = [f"from typing import {name}" for name in ("Literal", "TypeVar")]
+    types += ["from hybridc.array.fluent import Fluent", "from hybridc.context import Context"]
+    return "\n".join([*lines, *types]) + "\n" + _SYMBOLS + made_of_nothing
+
+
+def _for_symbols(text: str) -> str:
+    """A namespace of ``mx.sym``, by the text of that of ``mx.nd``: what is made of nothing is a symbol."""
+    text = re.sub("from hybridc.array.ndarray import .*", "from hybridc.symbol.composed import ComposedSymbol", text)
+    return re.sub(r"\bNDArray\b(?!`)", "ComposedSymbol", text)
 
 
 def _of_package() -> str:

@@ -1,9 +1,10 @@
-"""A wheel that is built and installed: what is the same for all users is not compiled there."""
+"""A wheel that is built and installed: what is the same for all users is not compiled there, and types are found."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import site
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from hybridc.lower.llvm.codegen.llvm import release_paths
+from tests.typing.checkers import assert_finds, found
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ("hybridc", "pyproject.toml", "README.md", "LICENSE")
@@ -99,3 +101,16 @@ def test_an_installed_wheel_has_the_template_of_explanations(installed):
     """As the page of ``explain()`` is made of it."""
     template = installed / "hybridc" / "compile" / "explanation" / "explain_page.html"
     assert template.read_text() == (ROOT / template.relative_to(installed)).read_text()
+
+
+@pytest.mark.parametrize("checker", ["mypy", "pyright"])
+def test_checkers_read_the_types_of_an_installed_wheel(installed, checker, tmp_path):
+    """In an environment of its own, whose Python finds what the wheel needs where it is for these tests."""
+    pytest.importorskip(checker, reason=f"{checker} is not installed")
+    env, source = tmp_path / "env", tmp_path / "source"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", env], check=True)
+    (packages,) = env.glob("lib/python*/site-packages")
+    shutil.copytree(installed, packages, dirs_exist_ok=True)
+    (packages / "needed.pth").write_text("\n".join(site.getsitepackages()))
+    source.mkdir()
+    assert_finds(found(checker, source, python=env / "bin" / "python"))

@@ -98,21 +98,21 @@ class Fluent(OperatorMethods):
         def __neg__(self) -> Self: ...
 
     @hides_frames
-    def __matmul__(self, other: Any) -> Any:
+    def __matmul__(self, other: Any) -> Self:
         return _call("dot", self, other)
 
-    def __abs__(self) -> Any:
+    def __abs__(self) -> Self:
         return _call("abs", self)
 
-    def __eq__(self, other: Any) -> Any:
-        return False if other is None else _call("equal", self, other)
+    def __eq__(self, other: Any) -> Self:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+        return cast("Any", False) if other is None else _call("equal", self, other)
 
-    def __ne__(self, other: Any) -> Any:
-        return True if other is None else _call("not_equal", self, other)
+    def __ne__(self, other: Any) -> Self:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+        return cast("Any", True) if other is None else _call("not_equal", self, other)
 
     __hash__: Any = None
 
-    def reshape(self, *shape: Any, **kwargs: Any) -> Any:
+    def reshape(self, *shape: Any, **kwargs: Any) -> Self:
         """``F.reshape``; the shape as one tuple or as several numbers."""
         if len(shape) == 1 and not isinstance(shape[0], int):
             shape = tuple(shape[0])
@@ -121,7 +121,7 @@ class Fluent(OperatorMethods):
         return _call("reshape", self, shape, **kwargs)
 
     @hides_frames
-    def transpose(self, *axes: Any, **kwargs: Any) -> Any:
+    def transpose(self, *axes: Any, **kwargs: Any) -> Self:
         """``F.transpose``: the axes in another order.
 
         Parameters
@@ -144,7 +144,7 @@ class Fluent(OperatorMethods):
         return _call("transpose", self, axes, **kwargs)
 
     @hides_frames
-    def broadcast_like(self, other: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def broadcast_like(self, other: Any = None, *args: Any, **kwargs: Any) -> Self:
         """``F.broadcast_like``: this array, repeated to the shape of another.
 
         Parameters
@@ -162,7 +162,7 @@ class Fluent(OperatorMethods):
         return _call("broadcast_like", self, kwargs.pop("rhs", other), *args, **kwargs)
 
     @hides_frames
-    def expand_dims(self, axis: int, inplace: bool = False, **kwargs: Any) -> Any:
+    def expand_dims(self, axis: int, inplace: bool = False, **kwargs: Any) -> Self:
         """``F.expand_dims``: a new axis of size 1.
 
         Parameters
@@ -181,7 +181,7 @@ class Fluent(OperatorMethods):
         """
         return self._view_if(inplace, _call("expand_dims", self, axis, **kwargs))
 
-    def flatten(self, inplace: bool = False, **kwargs: Any) -> Any:
+    def flatten(self, inplace: bool = False, **kwargs: Any) -> Self:
         """``F.flatten``: all axes but the first become one.
 
         Parameters
@@ -198,7 +198,7 @@ class Fluent(OperatorMethods):
         """
         return self._view_if(inplace, _call("flatten", self, **kwargs))
 
-    def squeeze(self, axis: Any = None, inplace: bool = False, **kwargs: Any) -> Any:
+    def squeeze(self, axis: Any = None, inplace: bool = False, **kwargs: Any) -> Self:
         """``F.squeeze``: without axes of size 1.
 
         Parameters
@@ -222,7 +222,7 @@ class Fluent(OperatorMethods):
         return self.reshape(result.shape) if inplace and 0 not in result.shape else result
 
     @hides_frames
-    def astype(self: Any, dtype: Any, copy: bool = True) -> Any:
+    def astype(self, dtype: Any, copy: bool = True) -> Self:
         """The same values in another dtype.
 
         Parameters
@@ -241,11 +241,11 @@ class Fluent(OperatorMethods):
             dtype = np.float32
         elif isinstance(dtype, Fluent):
             dtype = cast("Any", dtype).dtype
-        if not copy and np.dtype(self.dtype) == np.dtype(dtype):
+        if not copy and np.dtype(cast("Any", self).dtype) == np.dtype(dtype):
             return self
         return _call("cast", self, dtype)
 
-    def copy(self) -> Any:
+    def copy(self) -> Self:
         """A copy: what is written to one is not seen in the other.
 
         Examples

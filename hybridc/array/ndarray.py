@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,9 @@ from hybridc.ground.location import is_users, user_depth
 from hybridc.ground.state import STATE
 from hybridc.ground.watches import shared, written
 from hybridc.sparse_storage import zeros
+
+if TYPE_CHECKING:
+    from hybridc.array.numpy_array import ndarray
 
 
 def _updating(name: str, ufunc: Any) -> Callable[[NDArray, Any], NDArray]:
@@ -124,23 +127,24 @@ class NDArray(Fluent):
         return "default"
 
     @property
-    def T(self) -> Any:
+    def T(self) -> Self:
         """The transpose."""
         return self.transpose()
 
     @property
-    def grad(self) -> NDArray | None:
+    def grad(self) -> Self:
         """The gradient buffer that ``attach_grad`` made, or None."""
         leaf = self._leaf
         if leaf is not None:
-            return leaf.grad
+            return leaf.grad  # pyright: ignore[reportReturnType]
         if self._tape.__class__ is tuple:
             warnings.warn(
                 "this array was computed under autograd.record() and keeps no gradient: grad is None. Variables have "
                 "one, by attach_grad() before record(); of others autograd.grad(head, [x], retain_graph=True) gives it",
                 stacklevel=user_depth(),
             )
-        return None
+        # The type says that there is one: who reads a gradient has attached it.
+        return None  # pyright: ignore[reportReturnType]
 
     @property
     def writable(self) -> bool:
@@ -151,7 +155,7 @@ class NDArray(Fluent):
         return len(self._data)
 
     @boundary
-    def reshape(self, *shape: Any, **kwargs: Any) -> Any:
+    def reshape(self, *shape: Any, **kwargs: Any) -> Self:
         """The same elements in another shape, sharing memory; see ``nd.reshape`` for 0, -1, -2, -3 and -4.
 
         Parameters
@@ -187,12 +191,12 @@ class NDArray(Fluent):
             hide_frames(error)
             raise
 
-    def _like(self, data: Any) -> NDArray:
+    def _like(self, data: Any) -> Self:
         """An array of this buffer on the device of this one."""
         return type(self)(data)
 
     def _recorded_reshape(self, shape: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        y = super().reshape(*shape, **kwargs)
+        y: Any = super().reshape(*shape, **kwargs)
         if isinstance(y, NDArray):
             y._data = self._data.reshape(y.shape)  # shares memory, as outside of record()
         return y
@@ -319,7 +323,7 @@ class NDArray(Fluent):
 
     # --- copies --------------------------------------------------------------------------------------------
 
-    def copyto(self, other: NDArray | Context) -> NDArray:
+    def copyto(self, other: NDArray | Context) -> Any:
         """Copy the values into another array, or to a device.
 
         Parameters
@@ -351,7 +355,7 @@ class NDArray(Fluent):
         assign(self, other)
         return recorded_copy(self, other)
 
-    def as_in_context(self, context: Context) -> NDArray:
+    def as_in_context(self, context: Context) -> Self:
         """This array if it is on that device, else a copy there.
 
         Parameters
@@ -375,7 +379,7 @@ class NDArray(Fluent):
         shared(self._data)
         return self._data
 
-    def as_np_ndarray(self) -> Any:
+    def as_np_ndarray(self) -> ndarray:
         """An array of ``mx.np`` on the same memory, which autograd knows as the same."""
         return HOOKS.np().as_numpy(self)
 
@@ -456,7 +460,7 @@ class NDArray(Fluent):
         self._leaf = None
         self._entry = None
 
-    def detach(self) -> NDArray:
+    def detach(self) -> Self:
         """The same values, sharing memory, unknown to autograd: no gradient flows through the result.
 
         Examples
@@ -502,16 +506,16 @@ class NDArray(Fluent):
 
     if TYPE_CHECKING:  # by operators, which need this class: hybridc.array.indexing puts them here
 
-        def __getitem__(self, key: Any) -> Any: ...
+        def __getitem__(self, key: Any) -> Self: ...
         def __setitem__(self, key: Any, value: Any) -> None: ...
-        def _update(self, name: str, other: Any) -> NDArray: ...
+        def _update(self, name: str, other: Any) -> Self: ...
 
     @staticmethod
     def _basic_indexing_slice_is_contiguous(slc_key: tuple[slice, ...], shape: tuple[int, ...]) -> bool:
         """Whether the elements of a basic key follow each other in an array of a shape."""
         return np.empty(shape, bool)[slc_key].flags.c_contiguous
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Self]:
         for i in range(len(self)):
             yield self[i]
 
@@ -519,7 +523,7 @@ class NDArray(Fluent):
 
     def slice_assign(  # pyright: ignore[reportIncompatibleMethodOverride]  (as in MXNet, of an array only)
         self, rhs: Any, begin: Any, end: Any, step: Any = ()
-    ) -> Any:
+    ) -> Self:
         """Write ``rhs`` into the slice ``[begin:end:step]`` of this array; returns the array.
 
         Examples
@@ -531,7 +535,7 @@ class NDArray(Fluent):
 
     def slice_assign_scalar(  # pyright: ignore[reportIncompatibleMethodOverride]  (as in MXNet, of an array only)
         self, value: float, begin: Any, end: Any, step: Any = ()
-    ) -> Any:
+    ) -> Self:
         """Write the number ``value`` into the slice ``[begin:end:step]`` of this array; returns the array.
 
         Examples
@@ -541,7 +545,7 @@ class NDArray(Fluent):
         """
         return HOOKS.function("slice_assign_scalar")(self, value, begin, end, step, out=self)
 
-    def _inplace(self, name: str, ufunc: Any, other: Any) -> NDArray:
+    def _inplace(self, name: str, ufunc: Any, other: Any) -> Self:
         """``ufunc`` into this buffer; where dtypes or shapes need care, the operator ``name`` into it."""
         if STATE.recording:
             check_unrecorded(self)
@@ -564,11 +568,20 @@ class NDArray(Fluent):
                 return self
         return self._update(name, other)
 
-    __iadd__ = _updating("add", np.add)
-    __isub__ = _updating("subtract", np.subtract)
-    __imul__ = _updating("multiply", np.multiply)
-    __itruediv__ = _updating("divide", np.divide)
-    __imod__ = _updating("modulo", None)
+    if TYPE_CHECKING:
+
+        def __iadd__(self, other: Any) -> Self: ...
+        def __isub__(self, other: Any) -> Self: ...
+        def __imul__(self, other: Any) -> Self: ...
+        def __itruediv__(self, other: Any) -> Self: ...
+        def __imod__(self, other: Any) -> Self: ...
+
+    else:
+        __iadd__ = _updating("add", np.add)
+        __isub__ = _updating("subtract", np.subtract)
+        __imul__ = _updating("multiply", np.multiply)
+        __itruediv__ = _updating("divide", np.divide)
+        __imod__ = _updating("modulo", None)
 
     def __hash__(self) -> int:
         return id(self) >> 4
@@ -580,10 +593,10 @@ class NDArray(Fluent):
         """The state of a pickle that MXNet made: ``handle``, the bytes of an array in a file."""
         NDArray.__init__(self, HOOKS.array_of_bytes(state["handle"] or b""))
 
-    def __copy__(self) -> NDArray:
+    def __copy__(self) -> Self:
         return self._like(self._data.copy())
 
-    def __deepcopy__(self, memo: Any) -> NDArray:
+    def __deepcopy__(self, memo: Any) -> Self:
         return self._like(self._data.copy())
 
 

@@ -5,14 +5,14 @@ and operators of :class:`NumpyMethods`, which symbols have too, are the function
 there.
 """
 
-# pyright: reportPrivateUsage=false
-# An array's buffer and its tape entry belong to all classes of arrays.
+# pyright: reportPrivateUsage=false, reportIncompatibleMethodOverride=false
+# An array's buffer and its tape entry belong to all classes of arrays; methods have NumPy's arguments for MXNet's.
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator
-from typing import Any
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy.typing as npt
 
@@ -21,22 +21,27 @@ from hybridc.context import Context
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.state import STATE
 
+if TYPE_CHECKING:
+    from hybridc.array.numpy_methods import NumpyFunctionMethods
+else:
+    NumpyFunctionMethods = object
 
-class NumpyMethods:
+
+class NumpyMethods(NumpyFunctionMethods):
     """What arrays and symbols of ``mx.np`` have: NumPy's methods. They are made of the functions of ``mx.np``."""
 
     __slots__ = ()
 
-    def as_np_ndarray(self) -> Any:
+    def as_np_ndarray(self) -> Self:
         """The array itself."""
         return self
 
     @property
-    def T(self) -> Any:
+    def T(self) -> Self:
         """The transpose."""
         return HOOKS.np().transpose(self)
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: Any) -> Self:
         return HOOKS.getitem(self, key)
 
 
@@ -54,15 +59,15 @@ class ndarray(NumpyMethods, NDArray):
         return self._data.dtype
 
     @property
-    def grad(self) -> Any:
+    def grad(self) -> Self:
         """The gradient buffer that ``attach_grad`` made, or None."""
-        return None if self._leaf is None else as_numpy(self._leaf.grad)
+        return None if self._leaf is None else as_numpy(self._leaf.grad)  # pyright: ignore[reportReturnType]
 
-    def as_nd_ndarray(self) -> Any:
+    def as_nd_ndarray(self) -> NDArray:
         """An array of ``mx.nd`` on the same memory, which autograd knows as the same."""
         return legacy(self)
 
-    def copyto(self, other: NDArray | Context) -> NDArray:
+    def copyto(self, other: NDArray | Context) -> Any:
         """Copy the values into another array, or to a device."""
         copied = super().copyto(other)
         return as_numpy(copied) if isinstance(other, Context) else copied
@@ -94,7 +99,7 @@ class ndarray(NumpyMethods, NDArray):
         """An element as a Python number: the only one, or that at an index."""
         return self._numbers().item(*args)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Self]:
         if not self._data.ndim:
             raise TypeError("iteration over a 0-d array")  # at once: NumPy asks so whether x has elements
         return (self[i] for i in range(len(self)))
@@ -111,7 +116,7 @@ class ndarray(NumpyMethods, NDArray):
     def __complex__(self) -> complex:
         return complex(self.item())
 
-    def __round__(self, ndigits: int | None = None) -> Any:
+    def __round__(self, ndigits: int | None = None) -> Self:
         return HOOKS.np().round(self, ndigits or 0)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:

@@ -6,6 +6,7 @@ from typing import Any, Literal, TypeVar
 from numpy.typing import DTypeLike
 
 from hybridc.array.fluent import Fluent
+from hybridc.array.ndarray import NDArray
 from hybridc.context import Context
 
 _A = TypeVar("_A", bound=Fluent)
@@ -22,11 +23,11 @@ def Activation(
     ...
 
 def BatchNorm(
-    data: Fluent,
-    gamma: Fluent | None = None,
-    beta: Fluent | None = None,
-    moving_mean: Fluent | None = None,
-    moving_var: Fluent | None = None,
+    data: _A,
+    gamma: _A | None = None,
+    beta: _A | None = None,
+    moving_mean: _A | None = None,
+    moving_var: _A | None = None,
     eps: float = 0.001,
     momentum: float = 0.9,
     fix_gamma: bool | int = True,
@@ -40,16 +41,16 @@ def BatchNorm(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """(data - mean) / sqrt(variance + eps) * gamma + beta, for each channel: each index of ``axis``"""
     ...
 
 def BatchNorm_v1(
-    data: Fluent,
-    gamma: Fluent | None = None,
-    beta: Fluent | None = None,
-    moving_mean: Fluent | None = None,
-    moving_var: Fluent | None = None,
+    data: _A,
+    gamma: _A | None = None,
+    beta: _A | None = None,
+    moving_mean: _A | None = None,
+    moving_var: _A | None = None,
     eps: float = 0.001,
     momentum: float = 0.9,
     fix_gamma: bool | int = True,
@@ -59,7 +60,7 @@ def BatchNorm_v1(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """BatchNorm along axis 1, with the variance instead of 1 / sqrt(variance + eps) as the third output: an old form"""
     ...
 
@@ -86,10 +87,10 @@ def BlockGrad(
     ...
 
 def CTCLoss(
-    data: Fluent,
-    label: Fluent | None = None,
-    data_lengths: Fluent | None = None,
-    label_lengths: Fluent | None = None,
+    data: _A,
+    label: _A | None = None,
+    data_lengths: _A | None = None,
+    label_lengths: _A | None = None,
     use_data_lengths: bool | int = False,
     use_label_lengths: bool | int = False,
     blank_label: Literal['first', 'last'] | str = 'first',
@@ -97,7 +98,7 @@ def CTCLoss(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """-log of the probability of all alignments of ``label`` to the steps of ``data``, one number for each sequence"""
     ...
 
@@ -208,7 +209,7 @@ def Deconvolution(
     ...
 
 def Dropout(
-    data: Fluent,
+    data: _A,
     p: float = 0.5,
     mode: Literal['always', 'training'] | str = 'training',
     axes: int | Sequence[int] = (),
@@ -217,7 +218,7 @@ def Dropout(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """In training, elements are set to 0 with probability p and the others divided by 1 - p; else a copy"""
     ...
 
@@ -284,9 +285,9 @@ def GridGenerator(
     ...
 
 def GroupNorm(
-    data: Fluent,
-    gamma: Fluent | None = None,
-    beta: Fluent | None = None,
+    data: _A,
+    gamma: _A | None = None,
+    beta: _A | None = None,
     num_groups: int = 1,
     eps: float = 1e-05,
     output_mean_var: bool | int = False,
@@ -294,13 +295,13 @@ def GroupNorm(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """(data - mean) / sqrt(variance + eps) * gamma + beta, for each example and group of channels alone"""
     ...
 
 def IdentityAttachKLSparseReg(
-    data: Fluent,
-    moving_avg: Fluent | None = None,
+    data: _A,
+    moving_avg: _A | None = None,
     sparseness_target: float = 0.1,
     penalty: float = 0.001,
     momentum: float = 0.9,
@@ -308,20 +309,20 @@ def IdentityAttachKLSparseReg(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """A copy of data, results of a sigmoid, whose gradient pulls each unit's mean towards ``sparseness_target``"""
     ...
 
 def InstanceNorm(
-    data: Fluent,
-    gamma: Fluent | None = None,
-    beta: Fluent | None = None,
+    data: _A,
+    gamma: _A | None = None,
+    beta: _A | None = None,
     eps: float = 0.001,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """(data - mean) / sqrt(variance + eps) * gamma + beta, for each example and channel alone"""
     ...
 
@@ -352,9 +353,9 @@ def LRN(
     ...
 
 def LayerNorm(
-    data: Fluent,
-    gamma: Fluent | None = None,
-    beta: Fluent | None = None,
+    data: _A,
+    gamma: _A | None = None,
+    beta: _A | None = None,
     axis: int = -1,
     eps: float = 1e-05,
     output_mean_var: bool | int = False,
@@ -362,7 +363,7 @@ def LayerNorm(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """(data - mean) / sqrt(variance + eps) * gamma + beta, with mean and variance along one axis"""
     ...
 
@@ -480,11 +481,11 @@ def Pooling_v1(
     ...
 
 def RNN(
-    data: Fluent,
-    parameters: Fluent | None = None,
-    state: Fluent | None = None,
-    state_cell: Fluent | None = None,
-    sequence_length: Fluent | None = None,
+    data: _A,
+    parameters: _A | None = None,
+    state: _A | None = None,
+    state_cell: _A | None = None,
+    sequence_length: _A | None = None,
     state_size: int = ...,
     num_layers: int = ...,
     bidirectional: bool | int = False,
@@ -500,7 +501,7 @@ def RNN(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """Layers of an Elman network (``rnn_relu``, ``rnn_tanh``), of LSTM or GRU, over sequences"""
     ...
 
@@ -586,7 +587,7 @@ def SequenceReverse(
     ...
 
 def SliceChannel(
-    data: Fluent,
+    data: _A,
     num_outputs: int,
     axis: int = 1,
     squeeze_axis: bool | int = False,
@@ -594,7 +595,7 @@ def SliceChannel(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> list[_A]:
     """``num_outputs`` equal pieces along an axis; with ``squeeze_axis``, pieces of size 1 lose it."""
     ...
 
@@ -682,10 +683,10 @@ def abs(
     ...
 
 def adam_update(
-    weight: Fluent,
-    grad: Fluent | None = None,
-    mean: Fluent | None = None,
-    var: Fluent | None = None,
+    weight: _A,
+    grad: _A | None = None,
+    mean: _A | None = None,
+    var: _A | None = None,
     lr: float = ...,
     beta1: float = 0.9,
     beta2: float = 0.999,
@@ -698,7 +699,7 @@ def adam_update(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """weight - lr * mean / (sqrt(var) + epsilon), where the mean and the variance are updated in place"""
     ...
 
@@ -765,14 +766,14 @@ def amp_cast(
     ...
 
 def amp_multicast(
-    *data: Fluent,
+    *data: _A,
     num_outputs: int,
     cast_narrow: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> list[_A]:
     """All inputs in the widest floating-point dtype among them, or the narrowest with ``cast_narrow``"""
     ...
 
@@ -919,20 +920,6 @@ def around(
     """x rounded to so many decimals, a half to the even one"""
     ...
 
-def band_first(
-    kind: Literal['centers', 'corners', 'means'] | str,
-    size: int,
-    count: int,
-    transposed: bool | int = False,
-    dtype: DTypeLike = ...,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """The index of the first element of which each element of a resized axis is made"""
-    ...
-
 def band_sum(
     *data: _A,
     axes: int | Sequence[int],
@@ -943,20 +930,6 @@ def band_sum(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """Along each of the ``axes``: weighted sums of ``taps`` elements; further inputs give first indices and weights"""
-    ...
-
-def band_weight(
-    kind: Literal['centers', 'corners', 'means'] | str,
-    size: int,
-    count: int,
-    transposed: bool | int = False,
-    dtype: DTypeLike = ...,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """The factors of the elements of which each element of a resized axis is made"""
     ...
 
 def basic_index(
@@ -989,11 +962,11 @@ def batch_dot(
     ...
 
 def batch_norm_with_relu(
-    data: Fluent,
-    gamma: Fluent | None = None,
-    beta: Fluent | None = None,
-    moving_mean: Fluent | None = None,
-    moving_var: Fluent | None = None,
+    data: _A,
+    gamma: _A | None = None,
+    beta: _A | None = None,
+    moving_mean: _A | None = None,
+    moving_var: _A | None = None,
     eps: float = 0.001,
     momentum: float = 0.9,
     fix_gamma: bool | int = True,
@@ -1007,7 +980,7 @@ def batch_norm_with_relu(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """BatchNorm, and 0 instead of what is negative"""
     ...
 
@@ -1020,18 +993,6 @@ def batch_take(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """``a[i, indices[i]]`` for a matrix ``a``."""
-    ...
-
-def bernoulli(
-    prob: float = 0.5,
-    shape: int | Sequence[int] = ...,
-    dtype: DTypeLike = ...,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """1 with the probability prob, else 0"""
     ...
 
 def bilinear_resize2d(
@@ -1052,7 +1013,7 @@ def bilinear_resize2d(
     ...
 
 def bipartite_matching(
-    data: Fluent,
+    data: _A,
     is_ascend: bool | int = False,
     threshold: float = ...,
     topk: int = -1,
@@ -1060,7 +1021,7 @@ def bipartite_matching(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> list[_A]:
     """The column that each row is matched to, and the row of each column, or -1: the best pairs first"""
     ...
 
@@ -1137,17 +1098,17 @@ def box_decode(
     ...
 
 def box_encode(
-    samples: Fluent,
-    matches: Fluent | None = None,
-    anchors: Fluent | None = None,
-    refs: Fluent | None = None,
-    means: Fluent | None = None,
-    stds: Fluent | None = None,
+    samples: _A,
+    matches: _A | None = None,
+    anchors: _A | None = None,
+    refs: _A | None = None,
+    means: _A | None = None,
+    stds: _A | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> list[_A]:
     """Offsets of matched boxes from anchors, normalized, and a mask of the positive samples; no gradient flows"""
     ...
 
@@ -1164,7 +1125,7 @@ def box_iou(
     ...
 
 def box_nms(
-    data: Fluent,
+    data: _A,
     overlap_thresh: float = 0.5,
     valid_thresh: float = 0.0,
     topk: int = -1,
@@ -1179,7 +1140,7 @@ def box_nms(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """The boxes that overlap with no box of a higher score, the best first; the other rows are -1"""
     ...
 
@@ -1407,14 +1368,14 @@ def broadcast_to(
     ...
 
 def calibrate_entropy(
-    hist: Fluent,
-    hist_edges: Fluent | None = None,
+    hist: _A,
+    hist_edges: _A | None = None,
     num_quantized_bins: int = 255,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> list[_A]:
     """The reach for which the integers differ least from a histogram of numbers, and their divergence"""
     ...
 
@@ -1493,17 +1454,6 @@ def col2im(
 
 def cond(*args: Any, **kwargs: Any) -> Any:
     """Raises: only traced control flow makes these operators."""
-    ...
-
-def constant(
-    value: Any,
-    dtype: DTypeLike | None = ...,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """A number in the graph: an array of shape ()."""
     ...
 
 def contract(
@@ -1703,15 +1653,15 @@ def depth_to_space(
     ...
 
 def dequantize(
-    data: Fluent,
-    min_range: Fluent | None = None,
-    max_range: Fluent | None = None,
+    data: _A,
+    min_range: _A | None = None,
+    max_range: _A | None = None,
     out_type: Literal['float32'] | str = 'float32',
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """The real numbers for which integers stand, ``data * max(|min_range|, |max_range|) / n``"""
     ...
 
@@ -1930,18 +1880,6 @@ def expm1(
     """e**x - 1, exact for small x"""
     ...
 
-def exponential(
-    lam: float = 1.0,
-    shape: int | Sequence[int] = ...,
-    dtype: DTypeLike = ...,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """Numbers from the exponential distribution with the mean 1 / lam"""
-    ...
-
 def fft(
     data: _A,
     compute_size: int = 128,
@@ -2041,21 +1979,21 @@ def fmod(
     ...
 
 def frexp(
-    data: Fluent,
+    data: _A,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> list[_A]:
     """Mantissas of 0.5 to 1 and exponents, int32, of which x is mantissa * 2**exponent"""
     ...
 
 def ftml_update(
-    weight: Fluent,
-    grad: Fluent | None = None,
-    d: Fluent | None = None,
-    v: Fluent | None = None,
-    z: Fluent | None = None,
+    weight: _A,
+    grad: _A | None = None,
+    d: _A | None = None,
+    v: _A | None = None,
+    z: _A | None = None,
     lr: float = ...,
     beta1: float = 0.6,
     beta2: float = 0.999,
@@ -2068,15 +2006,15 @@ def ftml_update(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """-z / d at update ``t``, where d, v and z are updated in place"""
     ...
 
 def ftrl_update(
-    weight: Fluent,
-    grad: Fluent | None = None,
-    z: Fluent | None = None,
-    n: Fluent | None = None,
+    weight: _A,
+    grad: _A | None = None,
+    z: _A | None = None,
+    n: _A | None = None,
     lr: float = ...,
     lamda1: float = 0.01,
     beta: float = 1.0,
@@ -2087,7 +2025,7 @@ def ftrl_update(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """(sign(z) * lamda1 - z) / ((beta + sqrt(n)) / lr + wd) where abs(z) > lamda1, else 0; z and n change in place"""
     ...
 
@@ -2154,19 +2092,6 @@ def gelu(
     """x * (1 + erf(x / sqrt(2))) / 2"""
     ...
 
-def generalized_negative_binomial(
-    mu: float = 1.0,
-    alpha: float = 1.0,
-    shape: int | Sequence[int] = ...,
-    dtype: DTypeLike = ...,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """Counts with the mean mu and the variance mu + alpha mu^2"""
-    ...
-
 def getnnz(
     data: _A,
     axis: int | None = None,
@@ -2191,9 +2116,9 @@ def gradientmultiplier(
     ...
 
 def group_adagrad_update(
-    weight: Fluent,
-    grad: Fluent | None = None,
-    history: Fluent | None = None,
+    weight: _A,
+    grad: _A | None = None,
+    history: _A | None = None,
     lr: float = ...,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
@@ -2202,7 +2127,7 @@ def group_adagrad_update(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """weight - lr * g / sqrt(history + epsilon), where history, a number for each row, is updated in place"""
     ...
 
@@ -2219,19 +2144,19 @@ def hard_sigmoid(
     ...
 
 def hawkesll(
-    lda: Fluent,
-    alpha: Fluent | None = None,
-    beta: Fluent | None = None,
-    state: Fluent | None = None,
-    lags: Fluent | None = None,
-    marks: Fluent | None = None,
-    valid_length: Fluent | None = None,
-    max_time: Fluent | None = None,
+    lda: _A,
+    alpha: _A | None = None,
+    beta: _A | None = None,
+    state: _A | None = None,
+    lags: _A | None = None,
+    marks: _A | None = None,
+    valid_length: _A | None = None,
+    max_time: _A | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> list[_A]:
     """The log likelihoods of sequences of marked points, and the states of the marks at the sequences' ends"""
     ...
 
@@ -2607,10 +2532,10 @@ def khatri_rao(
     ...
 
 def lamb_update_phase1(
-    weight: Fluent,
-    grad: Fluent | None = None,
-    mean: Fluent | None = None,
-    var: Fluent | None = None,
+    weight: _A,
+    grad: _A | None = None,
+    mean: _A | None = None,
+    var: _A | None = None,
     beta1: float = 0.9,
     beta2: float = 0.999,
     epsilon: float = 1e-06,
@@ -2623,7 +2548,7 @@ def lamb_update_phase1(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """mean1 / (sqrt(var1) + epsilon) + wd * weight, where the mean and the variance are updated in place"""
     ...
 
@@ -2721,12 +2646,12 @@ def linalg_extracttrian(
     ...
 
 def linalg_gelqf(
-    A: Fluent,
+    A: _A,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> list[_A]:
     """The LQ factorization of each matrix with at least as many columns as rows: Q and L, where A = L Q"""
     ...
 
@@ -2816,12 +2741,12 @@ def linalg_potri(
     ...
 
 def linalg_slogdet(
-    A: Fluent,
+    A: _A,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> list[_A]:
     """The sign of each square matrix's determinant, and the logarithm of its absolute value"""
     ...
 
@@ -2836,12 +2761,12 @@ def linalg_sumlogdiag(
     ...
 
 def linalg_syevd(
-    A: Fluent,
+    A: _A,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> list[_A]:
     """The eigenvectors of each symmetric matrix, as the rows of U, and its eigenvalues, in ascending order"""
     ...
 
@@ -3064,14 +2989,14 @@ def modulated_deformable_convolution(
     ...
 
 def moments(
-    data: Fluent,
+    data: _A,
     axes: int | Sequence[int] | None = None,
     keepdims: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> list[_A]:
     """The mean and the variance of the elements along axes"""
     ...
 
@@ -3080,11 +3005,11 @@ def mp_adamw_update(weight: Any, grad: Any, mean: Any, var: Any, weight32: Any, 
     ...
 
 def mp_lamb_update_phase1(
-    weight: Fluent,
-    grad: Fluent | None = None,
-    mean: Fluent | None = None,
-    var: Fluent | None = None,
-    weight32: Fluent | None = None,
+    weight: _A,
+    grad: _A | None = None,
+    mean: _A | None = None,
+    var: _A | None = None,
+    weight32: _A | None = None,
     beta1: float = 0.9,
     beta2: float = 0.999,
     epsilon: float = 1e-06,
@@ -3097,16 +3022,16 @@ def mp_lamb_update_phase1(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """``lamb_update_phase1`` of the float32 copy ``weight32``, which stays as it is; the result has float32"""
     ...
 
 def mp_lamb_update_phase2(
-    weight: Fluent,
-    g: Fluent | None = None,
-    r1: Fluent | None = None,
-    r2: Fluent | None = None,
-    weight32: Fluent | None = None,
+    weight: _A,
+    g: _A | None = None,
+    r1: _A | None = None,
+    r2: _A | None = None,
+    weight32: _A | None = None,
     lr: float = ...,
     lower_bound: float = -1.0,
     upper_bound: float = -1.0,
@@ -3114,15 +3039,15 @@ def mp_lamb_update_phase2(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """``lamb_update_phase2`` of the float32 copy ``weight32``, in place; the result is the copy, rounded"""
     ...
 
 def mp_nag_mom_update(
-    weight: Fluent,
-    grad: Fluent | None = None,
-    mom: Fluent | None = None,
-    weight32: Fluent | None = None,
+    weight: _A,
+    grad: _A | None = None,
+    mom: _A | None = None,
+    weight32: _A | None = None,
     lr: float = ...,
     momentum: float = 0.0,
     wd: float = 0.0,
@@ -3132,15 +3057,15 @@ def mp_nag_mom_update(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """``nag_mom_update`` of the float32 copy ``weight32``, in place; the result is the copy in the weight's dtype"""
     ...
 
 def mp_sgd_mom_update(
-    weight: Fluent,
-    grad: Fluent | None = None,
-    mom: Fluent | None = None,
-    weight32: Fluent | None = None,
+    weight: _A,
+    grad: _A | None = None,
+    mom: _A | None = None,
+    weight32: _A | None = None,
     lr: float = ...,
     momentum: float = 0.0,
     wd: float = 0.0,
@@ -3151,14 +3076,14 @@ def mp_sgd_mom_update(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """``sgd_mom_update`` of the float32 copy ``weight32``, in place; the result is the copy in the weight's dtype"""
     ...
 
 def mp_sgd_update(
-    weight: Fluent,
-    grad: Fluent | None = None,
-    weight32: Fluent | None = None,
+    weight: _A,
+    grad: _A | None = None,
+    weight32: _A | None = None,
     lr: float = ...,
     wd: float = 0.0,
     rescale_grad: float = 1.0,
@@ -3168,7 +3093,7 @@ def mp_sgd_update(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """``sgd_update`` of the float32 copy ``weight32``, in place; the result is the copy in the weight's dtype"""
     ...
 
@@ -3223,9 +3148,9 @@ def multi_box_prior(
     ...
 
 def multi_box_target(
-    anchor: Fluent,
-    label: Fluent | None = None,
-    cls_pred: Fluent | None = None,
+    anchor: _A,
+    label: _A | None = None,
+    cls_pred: _A | None = None,
     overlap_threshold: float = 0.5,
     ignore_label: float = -1.0,
     negative_mining_ratio: float = -1.0,
@@ -3236,7 +3161,7 @@ def multi_box_target(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> list[_A]:
     """What a single-shot detector is to predict for each anchor: offsets, their mask, and classes; no gradient flows"""
     ...
 
@@ -3269,7 +3194,7 @@ def multi_mp_lamb_update(weights: Any, grads: Any, mean: Any, var: Any, weights3
     ...
 
 def multi_mp_sgd_mom_update(
-    *data: Fluent,
+    *data: _A,
     lrs: float | Sequence[float],
     wds: float | Sequence[float],
     momentum: float = 0.0,
@@ -3280,12 +3205,12 @@ def multi_mp_sgd_mom_update(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """``mp_sgd_mom_update`` of several weights: weight, grad, mom, weight32 of the first, of the second, …"""
     ...
 
 def multi_mp_sgd_update(
-    *data: Fluent,
+    *data: _A,
     lrs: float | Sequence[float],
     wds: float | Sequence[float],
     rescale_grad: float = 1.0,
@@ -3295,14 +3220,14 @@ def multi_mp_sgd_update(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """``mp_sgd_update`` of several weights: weight, grad, weight32 of the first, of the second, …"""
     ...
 
 def multi_proposal(
-    cls_prob: Fluent,
-    bbox_pred: Fluent | None = None,
-    im_info: Fluent | None = None,
+    cls_prob: _A,
+    bbox_pred: _A | None = None,
+    im_info: _A | None = None,
     rpn_pre_nms_top_n: int = 6000,
     rpn_post_nms_top_n: int = 300,
     threshold: float = 0.7,
@@ -3316,12 +3241,12 @@ def multi_proposal(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """The best regions of each image: rows (image, left, top, right, bottom), and their scores; no gradient flows"""
     ...
 
 def multi_sgd_mom_update(
-    *data: Fluent,
+    *data: _A,
     lrs: float | Sequence[float],
     wds: float | Sequence[float],
     momentum: float = 0.0,
@@ -3332,12 +3257,12 @@ def multi_sgd_mom_update(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """``sgd_mom_update`` of several weights: weight, grad, mom of the first, of the second, …"""
     ...
 
 def multi_sgd_update(
-    *data: Fluent,
+    *data: _A,
     lrs: float | Sequence[float],
     wds: float | Sequence[float],
     rescale_grad: float = 1.0,
@@ -3347,7 +3272,7 @@ def multi_sgd_update(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """``sgd_update`` of several weights: weight, grad of the first, of the second, …"""
     ...
 
@@ -3363,9 +3288,9 @@ def multi_sum_sq(
     ...
 
 def nag_mom_update(
-    weight: Fluent,
-    grad: Fluent | None = None,
-    mom: Fluent | None = None,
+    weight: _A,
+    grad: _A | None = None,
+    mom: _A | None = None,
     lr: float = ...,
     momentum: float = 0.0,
     wd: float = 0.0,
@@ -3375,7 +3300,7 @@ def nag_mom_update(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """weight + momentum * mom - lr * g, where mom = momentum * mom - lr * g is updated in place"""
     ...
 
@@ -3439,19 +3364,6 @@ def negative(
     """-x"""
     ...
 
-def negative_binomial(
-    k: int = 1,
-    p: float = 1.0,
-    shape: int | Sequence[int] = ...,
-    dtype: DTypeLike = ...,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """How many failures come before the k-th success of probability p"""
-    ...
-
 def norm(
     data: _A,
     ord: int = 2,
@@ -3464,19 +3376,6 @@ def norm(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """The sum of absolute values (ord=1) or the square root of the sum of squares (ord=2) along axes"""
-    ...
-
-def normal(
-    loc: float = 0.0,
-    scale: float = 1.0,
-    shape: int | Sequence[int] = ...,
-    dtype: DTypeLike = ...,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """Numbers from the normal distribution"""
     ...
 
 def one_hot(
@@ -3518,20 +3417,8 @@ def pick_scatter(
     """Zeros of ``shape`` with the input's elements at the places ``index``: the gradient of ``pick``."""
     ...
 
-def poisson(
-    lam: float = 1.0,
-    shape: int | Sequence[int] = ...,
-    dtype: DTypeLike = ...,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """Counts from the Poisson distribution with the mean lam"""
-    ...
-
 def preloaded_multi_mp_sgd_mom_update(
-    *data: Fluent,
+    *data: _A,
     momentum: float = 0.0,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
@@ -3540,12 +3427,12 @@ def preloaded_multi_mp_sgd_mom_update(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """``multi_mp_sgd_mom_update`` with the learning rates and the weight decays as the last two inputs, of float32"""
     ...
 
 def preloaded_multi_mp_sgd_update(
-    *data: Fluent,
+    *data: _A,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
@@ -3553,12 +3440,12 @@ def preloaded_multi_mp_sgd_update(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """``multi_mp_sgd_update`` with the learning rates and the weight decays as the last two inputs, of float32"""
     ...
 
 def preloaded_multi_sgd_mom_update(
-    *data: Fluent,
+    *data: _A,
     momentum: float = 0.0,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
@@ -3567,12 +3454,12 @@ def preloaded_multi_sgd_mom_update(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """``multi_sgd_mom_update`` with the learning rates and the weight decays as the last two inputs, of float32"""
     ...
 
 def preloaded_multi_sgd_update(
-    *data: Fluent,
+    *data: _A,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
@@ -3580,7 +3467,7 @@ def preloaded_multi_sgd_update(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """``multi_sgd_update`` with the learning rates and the weight decays as the last two inputs, of float32"""
     ...
 
@@ -3609,9 +3496,9 @@ def prod(
     ...
 
 def proposal(
-    cls_prob: Fluent,
-    bbox_pred: Fluent | None = None,
-    im_info: Fluent | None = None,
+    cls_prob: _A,
+    bbox_pred: _A | None = None,
+    im_info: _A | None = None,
     rpn_pre_nms_top_n: int = 6000,
     rpn_post_nms_top_n: int = 300,
     threshold: float = 0.7,
@@ -3625,7 +3512,7 @@ def proposal(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """The best regions of one image: rows (0, left, top, right, bottom), and their scores; no gradient flows"""
     ...
 
@@ -3658,32 +3545,32 @@ def quadratic(
     ...
 
 def quantize(
-    data: Fluent,
-    min_range: Fluent | None = None,
-    max_range: Fluent | None = None,
+    data: _A,
+    min_range: _A | None = None,
+    max_range: _A | None = None,
     out_type: Literal['int8', 'uint8'] | str = 'uint8',
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> list[_A]:
     """Real numbers as integers, for a range that is given; the range of the integers follows"""
     ...
 
 def quantize_asym(
-    data: Fluent,
+    data: _A,
     min_calib_range: float | None = None,
     max_calib_range: float | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> list[_A]:
     """Real numbers as integers from 0 to 255 that span the range, ``data * scale + shift``, and scale and shift"""
     ...
 
 def quantize_v2(
-    data: Fluent,
+    data: _A,
     out_type: Literal['auto', 'int8', 'uint8'] | str = 'int8',
     min_calib_range: float | None = None,
     max_calib_range: float | None = None,
@@ -3691,20 +3578,20 @@ def quantize_v2(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> list[_A]:
     """Real numbers as integers, for the range of calibration, or else that of the numbers; integers stay as they are"""
     ...
 
 def quantized_act(
-    data: Fluent,
-    min_data: Fluent | None = None,
-    max_data: Fluent | None = None,
+    data: _A,
+    min_data: _A | None = None,
+    max_data: _A | None = None,
     act_type: Literal['relu', 'sigmoid', 'softrelu', 'softsign', 'tanh'] | str = ...,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> list[_A]:
     """max(q, 0) of integers"""
     ...
 
@@ -3734,27 +3621,27 @@ def quantized_batch_norm(
     ...
 
 def quantized_concat(
-    *data: Fluent,
+    *data: _A,
     num_args: int = 0,
     dim: int = 1,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> list[_A]:
     """Integers one after the other along an axis, in the widest range; signed if some are"""
     ...
 
 def quantized_conv(
-    data: Fluent,
-    weight: Fluent | None = None,
-    bias: Fluent | None = None,
-    min_data: Fluent | None = None,
-    max_data: Fluent | None = None,
-    min_weight: Fluent | None = None,
-    max_weight: Fluent | None = None,
-    min_bias: Fluent | None = None,
-    max_bias: Fluent | None = None,
+    data: _A,
+    weight: _A | None = None,
+    bias: _A | None = None,
+    min_data: _A | None = None,
+    max_data: _A | None = None,
+    min_weight: _A | None = None,
+    max_weight: _A | None = None,
+    min_bias: _A | None = None,
+    max_bias: _A | None = None,
     kernel: int | Sequence[int] = ...,
     stride: int | Sequence[int] = (),
     dilate: int | Sequence[int] = (),
@@ -3770,34 +3657,34 @@ def quantized_conv(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> list[_A]:
     """The convolution of integers of 8 bits, as integers of 32 and their range"""
     ...
 
 def quantized_elemwise_add(
-    lhs: Fluent,
-    rhs: Fluent | None = None,
-    lhs_min: Fluent | None = None,
-    lhs_max: Fluent | None = None,
-    rhs_min: Fluent | None = None,
-    rhs_max: Fluent | None = None,
+    lhs: _A,
+    rhs: _A | None = None,
+    lhs_min: _A | None = None,
+    lhs_max: _A | None = None,
+    rhs_min: _A | None = None,
+    rhs_max: _A | None = None,
     min_calib_range: float | None = None,
     max_calib_range: float | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> list[_A]:
     """lhs + rhs of integers: of 8 bits for a range that is known, else of 32"""
     ...
 
 def quantized_elemwise_mul(
-    lhs: Fluent,
-    rhs: Fluent | None = None,
-    lhs_min: Fluent | None = None,
-    lhs_max: Fluent | None = None,
-    rhs_min: Fluent | None = None,
-    rhs_max: Fluent | None = None,
+    lhs: _A,
+    rhs: _A | None = None,
+    lhs_min: _A | None = None,
+    lhs_max: _A | None = None,
+    rhs_min: _A | None = None,
+    rhs_max: _A | None = None,
     min_calib_range: float | None = None,
     max_calib_range: float | None = None,
     enable_float_output: bool | int = False,
@@ -3805,15 +3692,15 @@ def quantized_elemwise_mul(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> list[_A]:
     """lhs * rhs of integers: of 8 bits for a range that is known, else of 32; or the real numbers"""
     ...
 
 def quantized_embedding(
-    data: Fluent,
-    weight: Fluent | None = None,
-    min_weight: Fluent | None = None,
-    max_weight: Fluent | None = None,
+    data: _A,
+    weight: _A | None = None,
+    min_weight: _A | None = None,
+    max_weight: _A | None = None,
     input_dim: int = ...,
     output_dim: int = ...,
     dtype: DTypeLike = 'float32',
@@ -3822,32 +3709,32 @@ def quantized_embedding(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> list[_A]:
     """Rows of a matrix of integers, by their indices"""
     ...
 
 def quantized_flatten(
-    data: Fluent,
-    min_data: Fluent | None = None,
-    max_data: Fluent | None = None,
+    data: _A,
+    min_data: _A | None = None,
+    max_data: _A | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> list[_A]:
     """All axes but the first as one"""
     ...
 
 def quantized_fully_connected(
-    data: Fluent,
-    weight: Fluent | None = None,
-    bias: Fluent | None = None,
-    min_data: Fluent | None = None,
-    max_data: Fluent | None = None,
-    min_weight: Fluent | None = None,
-    max_weight: Fluent | None = None,
-    min_bias: Fluent | None = None,
-    max_bias: Fluent | None = None,
+    data: _A,
+    weight: _A | None = None,
+    bias: _A | None = None,
+    min_data: _A | None = None,
+    max_data: _A | None = None,
+    min_weight: _A | None = None,
+    max_weight: _A | None = None,
+    min_bias: _A | None = None,
+    max_bias: _A | None = None,
     num_hidden: int = ...,
     no_bias: bool | int = False,
     flatten: bool | int = True,
@@ -3855,14 +3742,14 @@ def quantized_fully_connected(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> list[_A]:
     """data @ weight.T + bias on integers of 8 bits, as integers of 32 and their range"""
     ...
 
 def quantized_pooling(
-    data: Fluent,
-    min_data: Fluent | None = None,
-    max_data: Fluent | None = None,
+    data: _A,
+    min_data: _A | None = None,
+    max_data: _A | None = None,
     kernel: int | Sequence[int] = (),
     pool_type: Literal['avg', 'lp', 'max', 'sum'] | str = 'max',
     global_pool: bool | int = False,
@@ -3877,7 +3764,7 @@ def quantized_pooling(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> list[_A]:
     """The greatest, or the mean, of integers in windows; means are rounded"""
     ...
 
@@ -3900,19 +3787,6 @@ def random_exponential_like(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """Numbers from the exponential distribution with the mean 1 / lam, in the shape of data"""
-    ...
-
-def random_gamma(
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    shape: int | Sequence[int] = ...,
-    dtype: DTypeLike = ...,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """Numbers from the gamma distribution with the mean alpha beta"""
     ...
 
 def random_gamma_like(
@@ -4075,32 +3949,6 @@ def random_poisson_like(
     """Counts from the Poisson distribution with the mean lam, in the shape of data"""
     ...
 
-def random_randint(
-    low: int,
-    high: int,
-    shape: int | Sequence[int] = ...,
-    dtype: DTypeLike = ...,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """Integers that are equally likely from low up to but without high"""
-    ...
-
-def random_uniform(
-    low: float = 0.0,
-    high: float = 1.0,
-    shape: int | Sequence[int] = ...,
-    dtype: DTypeLike = ...,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """Numbers that are equally likely anywhere from low to high"""
-    ...
-
 def random_uniform_like(
     data: _A,
     low: float = 0.0,
@@ -4167,9 +4015,9 @@ def repeat(
     ...
 
 def requantize(
-    data: Fluent,
-    min_range: Fluent | None = None,
-    max_range: Fluent | None = None,
+    data: _A,
+    min_range: _A | None = None,
+    max_range: _A | None = None,
     out_type: Literal['auto', 'int8', 'uint8'] | str = 'int8',
     min_calib_range: float | None = None,
     max_calib_range: float | None = None,
@@ -4177,7 +4025,7 @@ def requantize(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> list[_A]:
     """Integers of 32 bits as integers of 8, for the range of calibration, or else that of the numbers"""
     ...
 
@@ -4197,13 +4045,13 @@ def resample(
     ...
 
 def reset_arrays(
-    *data: Fluent,
+    *data: _A,
     num_arrays: int,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> list[_A]:
     """Sets every element of each input to zero, in place; there is no result"""
     ...
 
@@ -4255,9 +4103,9 @@ def rint(
     ...
 
 def rmsprop_update(
-    weight: Fluent,
-    grad: Fluent | None = None,
-    n: Fluent | None = None,
+    weight: _A,
+    grad: _A | None = None,
+    n: _A | None = None,
     lr: float = ...,
     gamma1: float = 0.95,
     epsilon: float = 1e-08,
@@ -4269,16 +4117,16 @@ def rmsprop_update(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """clip(weight - lr * g / sqrt(n + epsilon)), where n = gamma1 * n + (1 - gamma1) * g**2 is updated in place"""
     ...
 
 def rmspropalex_update(
-    weight: Fluent,
-    grad: Fluent | None = None,
-    n: Fluent | None = None,
-    g: Fluent | None = None,
-    delta: Fluent | None = None,
+    weight: _A,
+    grad: _A | None = None,
+    n: _A | None = None,
+    g: _A | None = None,
+    delta: _A | None = None,
     lr: float = ...,
     gamma1: float = 0.95,
     gamma2: float = 0.9,
@@ -4291,7 +4139,7 @@ def rmspropalex_update(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """clip(weight + delta), where n, g and delta are updated in place"""
     ...
 
@@ -4356,14 +4204,14 @@ def rows_scatter(
     ...
 
 def rrelu(
-    data: Fluent,
+    data: _A,
     lower_bound: float = 0.125,
     upper_bound: float = 0.334,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """x where it is positive, else slope * x: a random slope for each element in training, their mean else"""
     ...
 
@@ -4430,7 +4278,7 @@ def sample_generalized_negative_binomial(
     ...
 
 def sample_multinomial(
-    data: Fluent,
+    data: _A,
     shape: int | Sequence[int] = (),
     get_prob: bool | int = False,
     dtype: DTypeLike = 'int32',
@@ -4438,7 +4286,7 @@ def sample_multinomial(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """Indices drawn by the probabilities in each row of data; with ``get_prob``, also their logarithms."""
     ...
 
@@ -4565,9 +4413,9 @@ def selu(
     ...
 
 def sgd_mom_update(
-    weight: Fluent,
-    grad: Fluent | None = None,
-    mom: Fluent | None = None,
+    weight: _A,
+    grad: _A | None = None,
+    mom: _A | None = None,
     lr: float = ...,
     momentum: float = 0.0,
     wd: float = 0.0,
@@ -4578,13 +4426,13 @@ def sgd_mom_update(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """weight + mom, where mom = momentum * mom - lr * (clip(rescale_grad * grad) + wd * weight) is updated in place"""
     ...
 
 def sgd_update(
-    weight: Fluent,
-    grad: Fluent | None = None,
+    weight: _A,
+    grad: _A | None = None,
     lr: float = ...,
     wd: float = 0.0,
     rescale_grad: float = 1.0,
@@ -4594,7 +4442,7 @@ def sgd_update(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """weight - lr * (clip(rescale_grad * grad) + wd * weight)"""
     ...
 
@@ -4649,8 +4497,8 @@ def sign_ste(
     ...
 
 def signsgd_update(
-    weight: Fluent,
-    grad: Fluent | None = None,
+    weight: _A,
+    grad: _A | None = None,
     lr: float = ...,
     wd: float = 0.0,
     rescale_grad: float = 1.0,
@@ -4659,14 +4507,14 @@ def signsgd_update(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """(1 - lr * wd) * weight - lr * sign(grad)"""
     ...
 
 def signum_update(
-    weight: Fluent,
-    grad: Fluent | None = None,
-    mom: Fluent | None = None,
+    weight: _A,
+    grad: _A | None = None,
+    mom: _A | None = None,
     lr: float = ...,
     momentum: float = 0.0,
     wd: float = 0.0,
@@ -4677,7 +4525,7 @@ def signum_update(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """(1 - lr * wd_lh) * weight + lr * sign(mom), where mom is updated in place"""
     ...
 
@@ -4884,9 +4732,9 @@ def space_to_depth(
     ...
 
 def sparse_adagrad_update(
-    weight: Fluent,
-    grad: Fluent | None = None,
-    history: Fluent | None = None,
+    weight: _A,
+    grad: _A | None = None,
+    history: _A | None = None,
     lr: float = ...,
     epsilon: float = 1e-07,
     wd: float = 0.0,
@@ -4896,7 +4744,7 @@ def sparse_adagrad_update(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """weight - lr * g / sqrt(history + epsilon), where history += g**2 is updated in place"""
     ...
 
@@ -5006,11 +4854,11 @@ def sum_to(
     ...
 
 def sync_batch_norm(
-    data: Fluent,
-    gamma: Fluent | None = None,
-    beta: Fluent | None = None,
-    moving_mean: Fluent | None = None,
-    moving_var: Fluent | None = None,
+    data: _A,
+    gamma: _A | None = None,
+    beta: _A | None = None,
+    moving_mean: _A | None = None,
+    moving_var: _A | None = None,
     eps: float = 0.001,
     momentum: float = 0.9,
     fix_gamma: bool | int = True,
@@ -5022,7 +4870,7 @@ def sync_batch_norm(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """BatchNorm along axis 1, with the variance instead of 1 / sqrt(variance + eps) as the third output"""
     ...
 
@@ -5097,7 +4945,7 @@ def tile(
     ...
 
 def topk(
-    data: Fluent,
+    data: _A,
     axis: int | None = -1,
     k: int = 1,
     ret_typ: Literal['value', 'indices', 'mask', 'both'] | str = 'indices',
@@ -5107,7 +4955,7 @@ def topk(
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
-) -> Any:
+) -> _A:
     """The k largest (or smallest) elements along an axis: their indices, values, both, or a 0/1 mask."""
     ...
 
@@ -5122,19 +4970,6 @@ def transpose(
     """The axes in another order; reversed if none is given."""
     ...
 
-def uniform_sample(
-    key: _A,
-    shape: int | Sequence[int],
-    dtype: DTypeLike = 'float32',
-    draw: int = 0,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """Uniform numbers in [0, 1) of the draw that a key names: what the operators here decompose into"""
-    ...
-
 def unravel_index(
     data: _A,
     shape: int | Sequence[int],
@@ -5146,7 +4981,7 @@ def unravel_index(
     """The coordinates, one row an axis, of the elements at the given positions in row-major order."""
     ...
 
-def where(condition: Any, x: Any, y: Any, out: Any = ..., name: Any = ...) -> Any:
+def where(condition: Fluent, x: _A, y: _A, out: Any = None, name: str | None = None) -> _A:
     """x where the condition is not 0, else y."""
     ...
 
@@ -5164,22 +4999,6 @@ def where_by_shapes(
 
 def while_loop(*args: Any, **kwargs: Any) -> Any:
     """Raises: only traced control flow makes these operators."""
-    ...
-
-def window_count(
-    size: int,
-    kernel: int,
-    count: int,
-    stride: int = 1,
-    pad: int = 0,
-    padded: bool | int = False,
-    dtype: DTypeLike = ...,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """How many elements each window along an axis has; at least 1."""
     ...
 
 def window_max(
@@ -5387,12 +5206,6 @@ pick = choose_element_0index
 pooling = Pooling
 pooling_v1 = Pooling_v1
 pow = broadcast_power
-random_bernoulli = bernoulli
-random_exponential = exponential
-random_generalized_negative_binomial = generalized_negative_binomial
-random_negative_binomial = negative_binomial
-random_normal = normal
-random_poisson = poisson
 reshape = Reshape
 reverse = flip
 rnn = RNN
@@ -5412,5 +5225,4 @@ svm_output = SVMOutput
 swapaxes = SwapAxis
 true_divide = broadcast_div
 trunc = fix
-uniform = random_uniform
 up_sampling = UpSampling

@@ -10,7 +10,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Unpack, cast, overload
 
 from hybridc import autograd, nd, symbol
 from hybridc.array.ndarray import NDArray
@@ -36,7 +36,7 @@ from hybridc.gluon.export import export
 from hybridc.gluon.hybridize.cached_graph import CachedGraph
 from hybridc.gluon.hybridize.call_errors import by_keyword, explain_call, returned_nothing, unknown_arguments
 from hybridc.gluon.hybridize.call_samples import ArraySample, samples
-from hybridc.gluon.hybridize.flags import backends_of, check_flags
+from hybridc.gluon.hybridize.flags import HybridizeOptions, backends_of, check_flags
 from hybridc.gluon.hybridize.monitored_graph import MonitoredGraph
 from hybridc.gluon.hybridize.parameter_shapes import infer_parameter_shapes, infer_parameter_types
 from hybridc.gluon.hybridize.report import Report
@@ -54,11 +54,16 @@ from hybridc.ground.locks import ForkLock
 from hybridc.ground.state import STATE
 from hybridc.options import OPTIONS
 
+if TYPE_CHECKING:
+    from hybridc.array.numpy_array import ndarray
+    from hybridc.gluon.hybridize.forward_types import Forwards, HybridForwards, Unsaid
+
 __all__ = ["ATTRIBUTE_EPOCH", "Block", "HybridBlock"]
 
 
 _INITIALIZING = ForkLock()
 _MISSING = object()
+_Result = TypeVar("_Result")
 
 
 def _no_child(parent: Block, value: Any, wrapper: str) -> AttributeValueError:
@@ -473,6 +478,13 @@ class Block(BlockRoot):
 
     # --- calls ---------------------------------------------------------------------------------------------
 
+    # The result is what ``forward`` says; of one that says nothing it is taken for an array, as nearly all are.
+    @overload
+    def __call__(self: Forwards[Unsaid], x: ndarray, /, *args: Any) -> ndarray: ...
+    @overload
+    def __call__(self: Forwards[Unsaid], *args: Any) -> NDArray: ...
+    @overload
+    def __call__(self: Forwards[_Result], *args: Any) -> _Result: ...
     @boundary
     def __call__(self, *args: Any, **keywords: Unpack[NoOptions]) -> Any:
         """Run ``forward`` between the hooks.
@@ -599,6 +611,10 @@ class Block(BlockRoot):
         fn(self)
         return self
 
+    @overload
+    def hybridize(self, active: bool = True, **kwargs: Unpack[HybridizeOptions]) -> None: ...
+    @overload
+    def hybridize(self, active: bool = True, *, backend: str, **kwargs: Any) -> None: ...
     def hybridize(self, active: bool = True, **kwargs: Any) -> None:
         """Hybridize every HybridBlock below this one.
 
@@ -749,7 +765,26 @@ class HybridBlock(Block):
         """Drop the compiled graphs, by the name that GluonCV calls when what a block computes has changed."""
         self._drop_graphs()
 
+    @overload  # the keywords are named
     def hybridize(
+        self,
+        active: bool = True,
+        backend: None = None,
+        clear: bool = True,
+        static_alloc: bool = False,
+        static_shape: bool = False,
+        inline_limit: int = 2,
+        forward_bulk_size: int | None = None,
+        backward_bulk_size: int | None = None,
+        background: bool | None = None,
+        *,
+        backend_opts: dict[str, Any] | None = None,
+    ) -> None: ...
+    @overload
+    def hybridize(self, active: bool, backend: str, *args: Any, **kwargs: Any) -> None: ...
+    @overload
+    def hybridize(self, active: bool = True, *, backend: str, **kwargs: Any) -> None: ...
+    def hybridize(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
         active: bool = True,
         backend: str | None = None,
@@ -816,6 +851,12 @@ class HybridBlock(Block):
             self._drop_graphs()
         super().hybridize(active, **kwargs)
 
+    @overload
+    def __call__(self: Forwards[Unsaid], x: ndarray, /, *args: Any) -> ndarray: ...
+    @overload
+    def __call__(self: Forwards[Unsaid], *args: Any) -> NDArray: ...
+    @overload
+    def __call__(self: Forwards[_Result], *args: Any) -> _Result: ...
     @boundary
     def __call__(self, *args: Any, **keywords: Unpack[NoOptions]) -> Any:
         """Run the compiled graph if it is hybridized, else ``forward``, between the hooks.
@@ -891,7 +932,7 @@ class HybridBlock(Block):
             graph = MonitoredGraph(self, *self._op_hook)
         return self._keep_graph(graph)
 
-    def forward(self, *args: Any, **_: Any) -> Any:
+    def forward(self: HybridForwards[_Result], *args: Any, **_: Any) -> _Result:
         """Call ``hybrid_forward`` with ``F`` and the parameters; override this where ``F`` is not wanted.
 
         Parameters
@@ -928,7 +969,7 @@ class HybridBlock(Block):
             explain_call(self, "hybrid_forward", (nd,), args, arrays, error)
             raise
 
-    def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Override to compute the outputs with the functions of ``F``.
 
         Parameters

@@ -211,7 +211,7 @@ class Parameter:
     # --- its arrays ----------------------------------------------------------------------------------------
 
     @boundary
-    def data(self, ctx: Context | None = None) -> Any:
+    def data(self, ctx: Context | None = None) -> NDArray:
         """The array on a device; while a block is traced, its Symbol.
 
         It is one of ``mx.np`` where these are the default, see :func:`hybridc.util.np_array`. A parameter that is not

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self, cast
+from typing import Any, Self, cast, overload
 
 import numpy
 import numpy.typing as npt
@@ -187,11 +187,11 @@ class EvalMetric:
         self.num_inst = 0
         self.sum_metric = 0.0
 
-    def get(self) -> tuple[Any, Any]:
+    def get(self) -> tuple[str, float]:
         """The name and the result so far; NaN without data."""
         return self.name, self.result(self.sum_metric, self.num_inst)
 
-    def get_global(self) -> tuple[Any, Any]:
+    def get_global(self) -> tuple[str, float]:
         """The name and the result since :meth:`reset`."""
         if not self._has_global_stats:
             return self.get()
@@ -295,6 +295,10 @@ alias = get_alias_func(EvalMetric, "metric")
 _create = get_create_func(EvalMetric, "metric")
 
 
+@overload
+def create(metric: list[Any] | tuple[Any, ...], *args: Any, **kwargs: Any) -> CompositeEvalMetric: ...
+@overload
+def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric: ...
 def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
     """Make a metric.
 
@@ -415,12 +419,12 @@ class CompositeEvalMetric(EvalMetric):
         for metric in self.metrics:
             metric.reset_local()
 
-    def get(self) -> tuple[list[str], list[float]]:
+    def get(self) -> tuple[list[str], list[float]]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The names and the results so far, as two lists."""
         pairs = [pair for metric in self.metrics for pair in metric.get_name_value()]
         return [name for name, _ in pairs], [value for _, value in pairs]
 
-    def get_global(self) -> tuple[list[str], list[float]]:
+    def get_global(self) -> tuple[list[str], list[float]]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The names and the results since :meth:`reset`, as two lists."""
         pairs = [pair for metric in self.metrics for pair in metric.get_global_name_value()]
         return [name for name, _ in pairs], [value for _, value in pairs]

@@ -48,4 +48,5 @@ from hybridc.subgraph import subgraph_operator as subgraph_operator
 def _forget(name: str) -> None:
     """The name is bound to another operator: forget the cached function, unless the function is one of this module."""
     ...
+from hybridc.array.drawn_arrays import *
 from hybridc.array.operator_functions import *

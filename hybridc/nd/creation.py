@@ -262,7 +262,7 @@ def zeros(
     out: NDArray | None = None,
     name: str | None = None,
     **kwargs: Any,
-) -> Any:
+) -> NDArray:
     """0 everywhere.
 
     Parameters
@@ -304,7 +304,7 @@ def ones(
     out: NDArray | None = None,
     name: str | None = None,
     **kwargs: Any,
-) -> Any:
+) -> NDArray:
     """1 everywhere.
 
     Parameters
@@ -337,7 +337,7 @@ def full(
     dtype: Any = np.float32,
     out: NDArray | None = None,
     name: str | None = None,
-) -> Any:
+) -> NDArray:
     """One number everywhere.
 
     Parameters
@@ -375,7 +375,7 @@ def arange(
     ctx: Context | None = None,
     dtype: Any = np.float32,
     name: str | None = None,
-) -> Any:
+) -> NDArray:
     """start, start + step, … up to but without stop, each ``repeat`` times.
 
     Parameters
@@ -416,7 +416,7 @@ def linspace(
     ctx: Context | None = None,
     dtype: Any = np.float32,
     name: str | None = None,
-) -> Any:
+) -> NDArray:
     """``num`` numbers at equal distances from start to stop.
 
     Parameters
@@ -456,7 +456,7 @@ def eye(
     out: NDArray | None = None,
     name: str | None = None,
     **kwargs: Any,
-) -> Any:
+) -> NDArray:
     """1 on the k-th diagonal of an N by M matrix, 0 elsewhere.
 
     Parameters
@@ -514,7 +514,7 @@ def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = Tr
 
 
 @hides_frames
-def moveaxis(tensor: Any, source: Any, destination: Any) -> Any:
+def moveaxis(tensor: Any, source: Any, destination: Any) -> NDArray:
     """The array with axes moved to other positions; the rest keeps its order.
 
     Parameters
@@ -542,7 +542,7 @@ def moveaxis(tensor: Any, source: Any, destination: Any) -> Any:
 
 
 @hides_frames
-def power(base: Any, exp: Any, out: Any = None, name: str | None = None) -> Any:
+def power(base: Any, exp: Any, out: Any = None, name: str | None = None) -> NDArray:
     """base ** exp; both broadcast, and either may be a number.
 
     Parameters
@@ -582,7 +582,7 @@ def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
 
 
 @hides_frames
-def split_v2(ary: Any, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False) -> Any:
+def split_v2(ary: Any, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False) -> list[NDArray]:
     """Pieces along an axis: so many equal ones, or cut before each of the given indices.
 
     Parameters
@@ -612,7 +612,7 @@ def split_v2(ary: Any, indices_or_sections: Any, axis: int = 0, squeeze_axis: bo
 
 
 @hides_frames
-def histogram(a: Any, bins: Any = 10, range: tuple[float, float] | None = None) -> Any:
+def histogram(a: Any, bins: Any = 10, range: tuple[float, float] | None = None) -> list[NDArray]:
     """How many elements fall into each bin, and the edges of the bins.
 
     Each bin has its lower edge, and the last one its upper edge, too.

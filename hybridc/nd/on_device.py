@@ -4,6 +4,9 @@ On the interpreter, whose memory is the host's, an operator's ``eager`` runs on 
 a compiled graph of one node, as a hybridized block is one of many: there is no other implementation.
 """
 
+# pyright: reportIncompatibleMethodOverride=false
+# Methods of arrays of mx.np have NumPy's arguments for MXNet's.
+
 from __future__ import annotations
 
 from collections import OrderedDict

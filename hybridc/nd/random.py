@@ -7,6 +7,7 @@ from typing import Any
 
 from hybridc.array.fluent import Fluent
 from hybridc.array.functions import function, require_hidden
+from hybridc.array.ndarray import NDArray
 from hybridc.context import Context, check_device
 from hybridc.errors import CheckError
 from hybridc.ground.display.tracebacks import hides_frames
@@ -86,7 +87,7 @@ def uniform(
     ctx: Context | None = None,
     out: Any = None,
     **kwargs: Any,
-) -> Any:
+) -> NDArray:
     """Samples of a uniform distribution on [low, high).
 
     Parameters
@@ -126,7 +127,7 @@ def normal(
     ctx: Context | None = None,
     out: Any = None,
     **kwargs: Any,
-) -> Any:
+) -> NDArray:
     """Numbers from the normal distribution.
 
     Parameters
@@ -163,7 +164,7 @@ def randn(
     ctx: Context | None = None,
     out: Any = None,
     **kwargs: Any,
-) -> Any:
+) -> NDArray:
     """Numbers from the normal distribution, in the shape that the arguments give.
 
     Parameters
@@ -198,7 +199,7 @@ def exponential(
     ctx: Context | None = None,
     out: Any = None,
     **kwargs: Any,
-) -> Any:
+) -> NDArray:
     """Numbers from the exponential distribution.
 
     Parameters
@@ -234,7 +235,7 @@ def gamma(
     ctx: Context | None = None,
     out: Any = None,
     **kwargs: Any,
-) -> Any:
+) -> NDArray:
     """Numbers from the gamma distribution, whose mean is alpha beta.
 
     Parameters
@@ -264,7 +265,7 @@ def gamma(
 @hides_frames
 def poisson(
     lam: Any = 1, shape: ShapeLike = None, dtype: Any = None, ctx: Context | None = None, out: Any = None, **kwargs: Any
-) -> Any:
+) -> NDArray:
     """Counts from the Poisson distribution.
 
     Parameters
@@ -300,7 +301,7 @@ def negative_binomial(
     ctx: Context | None = None,
     out: Any = None,
     **kwargs: Any,
-) -> Any:
+) -> NDArray:
     """How many failures come before the k-th success of probability p.
 
     Parameters
@@ -336,7 +337,7 @@ def generalized_negative_binomial(
     ctx: Context | None = None,
     out: Any = None,
     **kwargs: Any,
-) -> Any:
+) -> NDArray:
     """Counts with the mean mu and the variance mu + alpha mu^2.
 
     Parameters
@@ -372,7 +373,7 @@ def randint(
     ctx: Context | None = None,
     out: Any = None,
     **kwargs: Any,
-) -> Any:
+) -> NDArray:
     """Integers that are equally likely from low up to but without high.
 
     Parameters
@@ -431,7 +432,7 @@ def multinomial(
 
 
 @hides_frames
-def shuffle(data: Any, out: Any = None, **kwargs: Any) -> Any:
+def shuffle(data: Any, out: Any = None, **kwargs: Any) -> NDArray:
     """The slices along the first axis in random order.
 
     Parameters

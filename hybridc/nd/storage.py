@@ -6,7 +6,7 @@ import functools
 import io
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from hybridc.dtypes import BFLOAT16
 from hybridc.errors import MXNetError, NestedArraysError
 from hybridc.ground.display.tracebacks import hides_frames
 from hybridc.sparse_storage import STORAGE_TYPES
+
+if TYPE_CHECKING:
+    from hybridc.array.several_arrays import Arrays
 
 # MXNet's tables of numbers, under its names: of dtypes, what gradients are asked for, and storage types.
 DTYPE_NP_TO_MX: dict[Any, int] = {None: -1, **{d.type: n for d, n in TYPE_FLAGS.items() if n < 8}}
@@ -80,7 +83,7 @@ def save(
 
 
 @hides_frames
-def load(fname: str | os.PathLike[str]) -> Any:
+def load(fname: str | os.PathLike[str]) -> Arrays:
     """The list or dict of arrays in a file of :func:`save`, of MXNet, NumPy or safetensors.
 
     The content says which format it is. Arrays of a ``.safetensors`` file have its memory: what nobody uses is not
@@ -110,7 +113,7 @@ def load(fname: str | os.PathLike[str]) -> Any:
 
 
 @hides_frames
-def load_frombuffer(buf: bytes | bytearray | memoryview) -> Any:
+def load_frombuffer(buf: bytes | bytearray | memoryview) -> Arrays:
     """As :func:`load`, from the bytes of a file.
 
     Parameters
@@ -154,7 +157,7 @@ def load_metadata(fname: str | os.PathLike[str]) -> dict[str, str]:
 
 def load_named(fname: str | os.PathLike[str]) -> dict[str, NDArray]:
     """A dict of arrays; an error for a file that holds a list."""
-    loaded = load(fname)
+    loaded: Any = load(fname)
     if isinstance(loaded, dict):
         return loaded  # pyright: ignore[reportUnknownVariableType]
     if loaded:

@@ -199,7 +199,7 @@ class TracedSymbol(Symbol):
         )
 
 
-class NumpyTracedSymbol(NumpyMethods, TracedSymbol):
+class NumpyTracedSymbol(NumpyMethods, TracedSymbol):  # pyright: ignore[reportIncompatibleMethodOverride]
     """A value of a trace that stands for an array of ``mx.np``."""
 
     __slots__ = ()

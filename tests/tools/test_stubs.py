@@ -41,7 +41,7 @@ def test_stubs_have_the_parameters_of_operators():
     assert "name" in [a.arg for a in softmax.args]
     assert found["FullyConnected"].returns is not None
     assert ast.unparse(found["FullyConnected"].returns) == "_A"
-    assert ast.unparse(found["split"].returns) == "Any"
+    assert ast.unparse(found["split"].returns) == "list[_A]"
 
 
 def test_every_step_of_scalar_bodies_is_typed():

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from multiprocessing.reduction import ForkingPickler
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, cast
 
 from hybridc import random
 from hybridc.array.numpy_array import default_class
@@ -25,6 +25,17 @@ from hybridc.ground.events import recorded
 from hybridc.ground.limits import thread_pool
 from hybridc.ground.location import user_depth
 from hybridc.ground.state import STATE
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    from hybridc.array.several_arrays import Batch
+
+    _Batch = TypeVar("_Batch", default=Batch)  # what batchify_fn makes
+else:
+    from typing import TypeVar
+
+    _Batch = TypeVar("_Batch")
 
 __all__ = [
     "ConnectionWrapper",
@@ -64,7 +75,7 @@ class _Pool(Protocol):
         ...
 
 
-class DataLoader:
+class DataLoader(Generic[_Batch]):
     """Batches of a data set, as an iterable that can be iterated repeatedly.
 
     Parameters
@@ -103,7 +114,7 @@ class DataLoader:
         sampler: Any = None,
         last_batch: str | None = None,
         batch_sampler: Any = None,
-        batchify_fn: Callable[[Sequence[Any]], Any] | None = None,
+        batchify_fn: Callable[[Sequence[Any]], _Batch] | None = None,
         num_workers: int = 0,
         pin_memory: bool = False,
         pin_device_id: int = 0,
@@ -155,7 +166,7 @@ class DataLoader:
             facts.append(f"num_workers={self._num_workers}{', thread_pool=True' * isinstance(self._pool, _Threads)}")
         return f"{type(self).__name__}({', '.join(facts)})"
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[_Batch]:
         started, self._iter = self._iter, None
         batches = self._start() if started is None else started
         self._current = weakref.ref(batches)
@@ -426,7 +437,7 @@ class _Batches:
         self._pool.forget([ticket for ticket, _ in self._under_way])
 
 
-class DataLoaderV1(DataLoader):
+class DataLoaderV1(DataLoader[_Batch]):
     """The loader of MXNet before 1.5: :class:`DataLoader` without ``thread_pool`` and ``timeout``."""
 
     def __init__(
@@ -437,7 +448,7 @@ class DataLoaderV1(DataLoader):
         sampler: Any = None,
         last_batch: str | None = None,
         batch_sampler: Any = None,
-        batchify_fn: Callable[[Sequence[Any]], Any] | None = None,
+        batchify_fn: Callable[[Sequence[Any]], _Batch] | None = None,
         num_workers: int = 0,
         pin_memory: bool = False,
         pin_device_id: int = 0,

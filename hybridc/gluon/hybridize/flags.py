@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from hybridc.errors import AttributeValueError
 from hybridc.subgraph import backend_steps
+
+
+class HybridizeOptions(TypedDict, total=False):
+    """The keywords for type checkers; with a backend there are those of the backend, too."""
+
+    backend: None
+    backend_opts: dict[str, Any] | None
+    clear: bool
+    static_alloc: bool
+    static_shape: bool
+    inline_limit: int
+    forward_bulk_size: int | None
+    backward_bulk_size: int | None
+    background: bool | None
+
 
 FLAGS: dict[str, Any] = {
     "backend": None,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, Unpack, cast
+from typing import Any, Unpack, cast, overload
 
 from hybridc import nd
 from hybridc.errors import CheckError
 from hybridc.gluon.block import Block, HybridBlock
+from hybridc.gluon.hybridize.flags import HybridizeOptions
 from hybridc.gluon.naming import BlockOptions
 from hybridc.gluon.nn.activations import Activation
 from hybridc.gluon.nn.batch_norm_layer import BatchNorm, BatchNormReLU
@@ -102,6 +103,10 @@ class Sequential(_Stack):
         """The last block's output."""
         return self._in_order(x)
 
+    @overload
+    def hybridize(self, active: bool = True, **kwargs: Unpack[HybridizeOptions]) -> None: ...
+    @overload
+    def hybridize(self, active: bool = True, *, backend: str, **kwargs: Any) -> None: ...
     def hybridize(self, active: bool = True, **kwargs: Any) -> None:
         """Hybridize the children, each for itself; use :class:`HybridSequential` to compile them together.
 

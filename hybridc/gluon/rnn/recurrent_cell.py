@@ -137,7 +137,7 @@ class RecurrentCell(Block):
 
     # --- steps ---------------------------------------------------------------------------------------------
 
-    def forward(self, *args: Any) -> Any:
+    def forward(self, *args: Any) -> tuple[NDArray, list[NDArray]]:
         """One step: ``(inputs, states)`` → ``(output, states)``."""
         self._step(args)
         return super().forward(*args)
@@ -225,7 +225,7 @@ class RecurrentCell(Block):
 class HybridRecurrentCell(RecurrentCell, HybridBlock):
     """A cell that can be compiled: override ``hybrid_forward(self, F, inputs, states, **params)``, ``state_info``."""
 
-    def __call__(self, *args: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __call__(self, *args: Any) -> tuple[NDArray, list[NDArray]]:
         """One step, which is compiled if the cell is hybridized and keeps nothing for the next."""
         if self._active and args and isinstance(args[0], NDArray) and STATE.trace is None and self._keeps():
             # COMPAT(mxnet): there what it keeps is lost, and the masks of every step are others.

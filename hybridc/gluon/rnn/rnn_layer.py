@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar, Unpack, overload
 
 from hybridc import nd, symbol
 from hybridc.array.autocast import AUTOCAST
@@ -220,7 +220,12 @@ class _RNNLayer(HybridBlock):
 
     # --- forward -------------------------------------------------------------------------------------------
 
-    def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]  (its arguments have names)
+    # Its arguments have names.
+    @overload
+    def __call__(self, inputs: Any, states: None = None, sequence_length: Any = None) -> NDArray: ...
+    @overload
+    def __call__(self, inputs: Any, states: Any, sequence_length: Any = None) -> tuple[NDArray, list[NDArray]]: ...
+    def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, inputs: Any, states: Any = None, sequence_length: Any = None
     ) -> Any:
         """The outputs of the last layer at all steps; with ``states``, also the states after the last step.

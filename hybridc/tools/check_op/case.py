@@ -208,7 +208,7 @@ def gradients(
         heads = heads_of(outputs, weights)
         if heads:
             autograd.backward([y for y, _ in heads], [w for _, w in heads], train_mode=training)
-    return [x.grad.asnumpy() if x.grad is not None else None for x in inputs]
+    return [x.grad.asnumpy() if x.grad is not None else None for x in inputs]  # pyright: ignore[reportUnnecessaryComparison]
 
 
 # --- comparing ------------------------------------------------------------------------------------------------

@@ -126,7 +126,7 @@ def _compare_backward(case: Case) -> None:
     if heads:
         autograd.backward([y for y, _ in heads], [w for _, w in heads], train_mode=case.training)
     for i, (x, w) in enumerate(zip(inputs, want, strict=True)):
-        if x.grad is not None:
+        if x.grad is not None:  # pyright: ignore[reportUnnecessaryComparison]
             assert w is not None
             within(x.grad.asnumpy(), w, 1e-8, 1e-9, f"gradient of input {input_name(op, i)}, against eager")
 

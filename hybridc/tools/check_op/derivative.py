@@ -87,7 +87,7 @@ def second_gradient(case: Case) -> str | None:
                 raise
             return f"differentiable once only: {error}"
         grads = [(x.grad, directions[i]) for i, x in enumerate(inputs) if i in directions]
-        got = sum(float((g.asnumpy() * d).sum()) for g, d in grads if g is not None)
+        got = sum(float((g.asnumpy() * d).sum()) for g, d in grads if g is not None)  # pyright: ignore[reportUnnecessaryComparison]
         sides: list[float] = []
         for sign in (1, -1):
             moved = [x + sign * EPS * directions[i] if i in chosen else x for i, x in enumerate(arrays)]

@@ -196,7 +196,7 @@ class ProgramNet(HybridBlock):
                     setattr(self, f"v{i}", self.params.get(f"v{i}", shape=each.shape, dtype=each.dtype, init="zeros"))
         self.initialize()
 
-    def hybrid_forward(self, F: Any, *args: Any, **parameters: Any) -> Any:
+    def hybrid_forward(self, F: Any, *args: Any, **parameters: Any) -> list[Any]:
         """The outputs of the program."""
         rest = iter(args)
         values = [parameters[f"v{i}"] if each.parameter else next(rest) for i, each in enumerate(self.program.inputs)]

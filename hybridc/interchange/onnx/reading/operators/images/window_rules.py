@@ -116,7 +116,7 @@ def transposed_convolution(call: OnnxCall, x: Any, w: Any, b: Any = None) -> Any
         begins = [a for a, _ in pads]
         sizes = [f + e - a - c for f, e, (a, c) in zip(full, extra, pads)]
     check_size((x.shape[0], w.shape[1] * groups, *full))
-    options = {"kernel": kernel, "stride": strides, "dilate": dilations, "num_group": groups}
+    options: dict[str, Any] = {"kernel": kernel, "stride": strides, "dilate": dilations, "num_group": groups}
     y = npx.deconvolution(x, w, num_filter=w.shape[1] * groups, no_bias=True, **options)
     ends = [(0, max(0, a + n - f)) for a, n, f in zip(begins, sizes, full)]
     y = padded(y, [(0, 0), (0, 0), *ends], "constant")

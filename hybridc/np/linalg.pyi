@@ -1,0 +1,156 @@
+# Written by python -m hybridc.stubs; do not edit.
+# pyright: reportUnusedImport=false
+from builtins import bool as _bool  # mx.np.bool is NumPy's
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy
+from numpy import dtype
+
+from hybridc.array.numpy_array import ndarray as ndarray
+from hybridc.context import Context
+
+ShapeLike = int | Sequence[int]
+
+from hybridc.errors import MXNetError as MXNetError
+def absolute(x: Any, out: Any = None, **kwargs: Any) -> ndarray:
+    """|x|."""
+    ...
+def axes_of(name: str, axis: Any, rank: int) -> tuple[int, ...]:
+    """The axes of NumPy's argument ``axis``, counted from 0."""
+    ...
+def broadcast_to(array: Any, shape: Any) -> ndarray:
+    """The array repeated along axes of size 1, and new ones in front, up to a shape."""
+    ...
+def cast(x: Any, dtype: Any) -> ndarray:
+    """The values in a dtype; the array itself if it has it."""
+    ...
+def cholesky(a: Any) -> ndarray:
+    """The lower triangular L with A = L Lᵀ, of symmetric positive definite matrices; their lower triangle is read."""
+    ...
+def concatenate(seq: Any, axis: int | None = 0, out: Any = None) -> ndarray:
+    """The arrays one after the other along an axis; flattened ones for ``axis=None``."""
+    ...
+def cond(x: Any, p: Any = None) -> ndarray:
+    """The condition numbers: ‖x‖ ‖x⁻¹‖ by a norm of matrices, by default the ratio of extreme singular values."""
+    ...
+def det(a: Any) -> ndarray:
+    """The determinants of square matrices."""
+    ...
+def dot(a: Any, b: Any, out: Any = None) -> ndarray:
+    """The sum of products over the last axis of a and the last but one of b; of vectors and matrices as usual."""
+    ...
+def dtype_of(x: Any) -> ndarray:
+    """The dtype of an array or symbol."""
+    ...
+def eig(a: Any) -> tuple[ndarray, ndarray]:
+    """The eigenvalues of square matrices, which must be real, and the eigenvectors as columns."""
+    ...
+def eigh(a: Any, UPLO: str = 'L') -> tuple[ndarray, ndarray]:
+    """The eigenvalues of symmetric matrices, in ascending order, and the eigenvectors as columns."""
+    ...
+def eigvals(a: Any) -> ndarray:
+    """The eigenvalues of square matrices, which must be real."""
+    ...
+def eigvalsh(a: Any, UPLO: str = 'L') -> ndarray:
+    """The eigenvalues of symmetric matrices, in ascending order."""
+    ...
+def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = ..., order: str = 'C', ctx: Context | None = None) -> ndarray:
+    """1 on the k-th diagonal of an N by M matrix, 0 elsewhere."""
+    ...
+def function(name: str) -> Any:
+    """The function of the operator that is called ``name`` (an alias will do)."""
+    ...
+def given(a: Any) -> ndarray:
+    """The operand of a reduction: an array, also of a number."""
+    ...
+def greater(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> ndarray:
+    """Whether x1 > x2, as booleans."""
+    ...
+def into(result: Any, out: Any) -> ndarray:
+    """A result, or written into the caller's ``out=``."""
+    ...
+def inv(a: Any) -> ndarray:
+    """The inverses of square matrices."""
+    ...
+def is_float(dtype: Any) -> _bool:
+    """Whether a dtype is of floating-point numbers."""
+    ...
+def is_symbol(x: Any) -> _bool:
+    """Whether this is a value of a trace."""
+    ...
+def lstsq(a: Any, b: Any, rcond: Any = 'warn') -> Any:
+    """The x of least norm for which ‖a x - b‖ is least; ‖a x - b‖², the rank of a, and its singular values."""
+    ...
+def matmul(a: Any, b: Any, out: Any = None, **kwargs: Any) -> ndarray:
+    """The matrix product of the last two axes of ``a`` and ``b``; others broadcast."""
+    ...
+def matrix_power(a: Any, n: int) -> ndarray:
+    """Square matrices to a whole power; of the inverses, if it is negative."""
+    ...
+def matrix_rank(A: Any, tol: Any = None, hermitian: _bool = False) -> ndarray:
+    """How many singular values are greater than ``tol``, by default the precision of the largest; int64."""
+    ...
+def max_of(a: Any, axis: Any = None, keepdims: _bool = False, out: Any = None, initial: Any = None, where: Any = None) -> ndarray:
+    """The greatest of ``initial`` and of the elements along axes, ``where`` a condition holds; nan if one is nan."""
+    ...
+def min_of(a: Any, axis: Any = None, keepdims: _bool = False, out: Any = None, initial: Any = None, where: Any = None) -> ndarray:
+    """The least of ``initial`` and of the elements along axes, ``where`` a condition holds; nan if one is nan."""
+    ...
+def multi_dot(arrays: Any, *, out: Any = None) -> ndarray:
+    """The product of several matrices in the order that takes the fewest multiplications; the ends may be vectors."""
+    ...
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: _bool = False) -> ndarray:
+    """The norm of vectors (along one axis) or matrices (along two); by default the root of the sum of squares."""
+    ...
+def not_equal(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> ndarray:
+    """Whether x1 != x2, as booleans."""
+    ...
+def pinv(a: Any, rcond: Any = 1e-15, hermitian: _bool = False) -> ndarray:
+    """The pseudo-inverses; singular values that are at most ``rcond`` times the largest count as 0."""
+    ...
+def power(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> ndarray:
+    """x1 ** x2."""
+    ...
+def promoted(arrays: Sequence[Any]) -> list[ndarray]:
+    """Arrays cast to a common dtype."""
+    ...
+def qr(a: Any, mode: str = 'reduced') -> Any:
+    """Q with orthonormal columns and the upper triangular R, where A = Q R; R alone with ``mode="r"``."""
+    ...
+def reshape_to(a: Any, newshape: Any, order: str = 'C', out: Any = None) -> ndarray:
+    """The same elements in another shape, in which one -1 is what is left; outside of traces a view."""
+    ...
+def reshaped(x: Any, shape: tuple[int, ...]) -> ndarray:
+    """The elements in another shape of as many."""
+    ...
+def slogdet(a: Any) -> tuple[ndarray, ndarray]:
+    """The signs of the determinants, and the logarithms of their absolute values."""
+    ...
+def solve(a: Any, b: Any) -> ndarray:
+    """The x of a x = b, where b is a vector, or a matrix of as many rows, for each matrix of a."""
+    ...
+def sqrt(x: Any, out: Any = None, **kwargs: Any) -> ndarray:
+    """The square root of x."""
+    ...
+def squeeze(a: Any, axis: Any = None, out: Any = None) -> ndarray:
+    """Without the axes of size 1, or without those that are named."""
+    ...
+def sum_of(a: Any, axis: Any = None, dtype: Any = None, keepdims: _bool = False, initial: Any = None, out: Any = None, where: Any = None) -> ndarray:
+    """The sum of ``initial`` and of the elements along axes, ``where`` a condition holds; of booleans in int64."""
+    ...
+def svd(a: Any) -> tuple[ndarray, ndarray, ndarray]:
+    """U, L and V, where A = U diag(L) V: singular vectors as columns and rows, values in descending order."""
+    ...
+def swapaxes(a: Any, axis1: int, axis2: int) -> ndarray:
+    """Two axes exchanged."""
+    ...
+def tensorinv(a: Any, ind: int = 2) -> ndarray:
+    """The inverse of a for tensordot over its first ``ind`` axes."""
+    ...
+def tensorsolve(a: Any, b: Any, axes: Any = None) -> ndarray:
+    """The x for which tensordot(a, x, x.ndim) is b; ``axes`` of a are moved to its end before."""
+    ...
+def transpose(a: Any, axes: Any = None) -> ndarray:
+    """The axes in another order; in reverse by default."""
+    ...
