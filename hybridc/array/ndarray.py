@@ -80,7 +80,7 @@ class NDArray(Fluent):
     """
 
     __slots__ = ("__weakref__", "_data", "_leaf", "_tape")
-    __array_priority__ = 1000.0
+    __array_priority__: float = 1000.0
 
     def __dir__(self) -> list[str]:
         return without_habits("NDArray", super().__dir__(), type(self))

@@ -6,7 +6,7 @@ import functools
 import sys
 import threading
 from abc import ABCMeta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 
@@ -67,8 +67,9 @@ class BlockType(ABCMeta):
         super().__delattr__(name)
 
     # Nobody registers other classes as blocks, and so asking whether a class is one stays cheap.
-    __instancecheck__ = type.__instancecheck__
-    __subclasscheck__ = type.__subclasscheck__
+    if not TYPE_CHECKING:
+        __instancecheck__ = type.__instancecheck__
+        __subclasscheck__ = type.__subclasscheck__
 
 
 class BlockRoot(metaclass=BlockType):
