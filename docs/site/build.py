@@ -29,7 +29,8 @@ MOVED = {
 CONTENTS = {
     "Start": ("install", "tour", "from_mxnet", "from_pytorch", "from_keras", "examples"),
     "Guides": (
-        *("training", "files", "serving", "debugging", "profiling", "numpy", "sparse", "symbol", "loops", "onnx"),
+        *("training", "mixed_precision", "save_and_load", "wrong_shape", "find_nan", "slow_network", "files", "serving"),
+        *("debugging", "profiling", "numpy", "sparse", "symbol", "loops", "onnx"),
         *("onnx_in", "operators", "custom_operators", "extensions", "subgraphs", "distributed", "gpu"),
     ),
     "Reference": ("reference/index",),
