@@ -9,7 +9,13 @@ from hybridc.gluon.nn import Dense
 
 mx.random.seed(1)
 
+# %% [markdown]
+# ## A layer without parameters
+#
+# A `Block` is plain Python. A `HybridBlock` can be compiled by `hybridize()`: it takes every operator from `F`.
 
+
+# %%
 class NormalizationLayer(gluon.Block):
     """(x - min) / (max - min). A Block is plain Python: ``forward`` says it all, autograd does the rest."""
 
@@ -24,6 +30,44 @@ class NormalizationHybridLayer(gluon.HybridBlock):
         return F.broadcast_div(F.broadcast_sub(x, F.min(x)), F.broadcast_sub(F.max(x), F.min(x)))
 
 
+x = nd.array([1, 2, 3])
+print("as a Block:      ", NormalizationLayer()(x).asnumpy())
+layer = NormalizationHybridLayer()
+print("as a HybridBlock:", layer(x).asnumpy())
+layer.hybridize()
+print("hybridized:      ", layer(x).asnumpy())
+
+# %% [markdown]
+# ## The layer in a network
+#
+# A layer of your own stands among others. The network gives the same results eagerly and hybridized.
+
+
+# %%
+def network(layer):
+    """Dense(5) → the layer → Dense(1)."""
+    net = gluon.nn.HybridSequential()
+    with net.name_scope():
+        net.add(Dense(5), layer, Dense(1))
+    net.initialize(mx.init.Xavier(magnitude=2.24))
+    return net
+
+
+net = network(NormalizationHybridLayer())
+x = nd.random.uniform(low=-10, high=10, shape=(5, 2))
+eager = net(x)
+net.hybridize()
+print("a network with it, run eagerly and hybridized:")
+print(nd.concat(eager, net(x), dim=1).asnumpy())
+
+# %% [markdown]
+# ## A layer with parameters
+#
+# `self.params.get` makes a parameter. `hybrid_forward` gets each parameter by its name, after the inputs. A parameter
+# with `differentiable=False` stays as it is.
+
+
+# %%
 class ScaledNormalization(gluon.HybridBlock):
     """Normalise, multiply by a trained matrix, then by constants that training leaves alone."""
 
@@ -46,56 +90,22 @@ class ScaledNormalization(gluon.HybridBlock):
         return F.broadcast_mul(scales, weighted)
 
 
-def network(layer):
-    """Dense(5) → the layer → Dense(1)."""
-    net = gluon.nn.HybridSequential()
-    with net.name_scope():
-        net.add(Dense(5), layer, Dense(1))
-    net.initialize(mx.init.Xavier(magnitude=2.24))
-    return net
+layer = ScaledNormalization(hidden_units=5, scales=nd.array([2]))
+net = network(layer)
+net.hybridize()
+x = nd.random.uniform(low=-10, high=10, shape=(5, 2))
+label = nd.random.uniform(low=-1, high=1, shape=(5, 1))
+loss_of = gluon.loss.L2Loss()
+trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.9})
 
-
-def show_layers():
-    x = nd.array([1, 2, 3])
-    print("as a Block:      ", NormalizationLayer()(x).asnumpy())
-    layer = NormalizationHybridLayer()
-    print("as a HybridBlock:", layer(x).asnumpy())
-    layer.hybridize()
-    print("hybridized:      ", layer(x).asnumpy())
-
-
-def show_network():
-    net = network(NormalizationHybridLayer())
-    x = nd.random.uniform(low=-10, high=10, shape=(5, 2))
-    eager = net(x)
-    net.hybridize()
-    print("\na network with it, run eagerly and hybridized:")
-    print(nd.concat(eager, net(x), dim=1).asnumpy())
-
-
-def show_training():
-    layer = ScaledNormalization(hidden_units=5, scales=nd.array([2]))
-    net = network(layer)
-    net.hybridize()
-    x = nd.random.uniform(low=-10, high=10, shape=(5, 2))
-    label = nd.random.uniform(low=-1, high=1, shape=(5, 1))
-    loss_of = gluon.loss.L2Loss()
-    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.9})
-
-    net(x)
-    before = layer.weights.data().copy()
-    print("\ntraining a network whose layer has parameters:", *net.collect_params())
-    for step in range(5):
-        with autograd.record():
-            loss = loss_of(net(x), label)
-        loss.backward()
-        trainer.step(x.shape[0])
-        print(f"step {step}: loss {loss.mean().asscalar():.4f}")
-    moved = nd.abs(layer.weights.data() - before).max().asscalar()
-    print(f"the weights moved by up to {moved:.3f}, the scales are still {layer.scales.data().asnumpy()}")
-
-
-if __name__ == "__main__":
-    show_layers()
-    show_network()
-    show_training()
+net(x)
+before = layer.weights.data().copy()
+print("training a network whose layer has parameters:", *net.collect_params())
+for step in range(5):
+    with autograd.record():
+        loss = loss_of(net(x), label)
+    loss.backward()
+    trainer.step(x.shape[0])
+    print(f"step {step}: loss {loss.mean().asscalar():.4f}")
+moved = nd.abs(layer.weights.data() - before).max().asscalar()
+print(f"the weights moved by up to {moved:.3f}, the scales are still {layer.scales.data().asnumpy()}")

@@ -10,7 +10,14 @@ import numpy as np
 import hybridc as mx
 from hybridc import autograd, gluon, nd
 
+# %% [markdown]
+# ## An operator without parameters
+#
+# `forward` computes the result from NumPy arrays, `backward` the gradient of the input from that of the result. The
+# *Prop* class beside it has the name, the shapes, and makes the operator.
 
+
+# %%
 class Sigmoid(mx.operator.CustomOp):
     """1 / (1 + exp(-x)), computed by NumPy."""
 
@@ -32,6 +39,23 @@ class SigmoidProp(mx.operator.CustomOpProp):
         return Sigmoid()
 
 
+x = nd.array([0, 1, 2, 3])
+x.attach_grad()
+with autograd.record():
+    y = nd.Custom(x, op_type="sigmoid")
+y.backward()
+print("sigmoid of", x.asnumpy(), "is", y.asnumpy())
+print("its gradient is", x.grad.asnumpy())
+print("the built-in nd.sigmoid gives", nd.sigmoid(x).asnumpy())
+
+# %% [markdown]
+# ## A dense layer with a weight
+#
+# The operator has two inputs and an argument; a block keeps the weight as its parameter. In a compiled network the
+# operator is a *host call*: Python computes it between the kernels.
+
+
+# %%
 class Dense(mx.operator.CustomOp):
     """x · weightᵀ + bias with a constant bias."""
 
@@ -85,46 +109,30 @@ class DenseBlock(gluon.HybridBlock):
         return F.Custom(x, weight, bias=self._bias, op_type="dense")
 
 
-def show_sigmoid():
-    x = nd.array([0, 1, 2, 3])
-    x.attach_grad()
-    with autograd.record():
-        y = nd.Custom(x, op_type="sigmoid")
-    y.backward()
-    print("sigmoid of", x.asnumpy(), "is", y.asnumpy())
-    print("its gradient is", x.grad.asnumpy())
-    print("the built-in nd.sigmoid gives", nd.sigmoid(x).asnumpy())
+net = DenseBlock(5, bias=0.1)
+net.initialize()
+x = nd.random.uniform(shape=(4, 3))
+print("dense, run eagerly:", net(x))
+net.hybridize()
+with autograd.record():
+    y = net(x)
+y.backward()
+print("the weight's gradient, from the compiled backward:", net.weight.grad())
+print("what the compiled network consists of:")
+print(net.explain(), flush=True)
 
+# %% [markdown]
+# ## A fork
+#
+# Nothing runs behind the caller's back, so a process may fork at any time.
 
-def show_dense():
-    net = DenseBlock(5, bias=0.1)
-    net.initialize()
-    x = nd.random.uniform(shape=(4, 3))
-    print("\ndense, run eagerly:", net(x))
-    net.hybridize()
-    with autograd.record():
-        y = net(x)
-    y.backward()
-    print("the weight's gradient, from the compiled backward:", net.weight.grad())
-    print("what the compiled network consists of:")
-    print(net.explain())
-
-
-def show_fork():
-    """Nothing runs behind the caller's back, so a process may fork at any time."""
-    x = nd.array([0, 1, 2, 3])
-    y = nd.Custom(x, op_type="sigmoid")
+# %%
+x = nd.array([0, 1, 2, 3])
+y = nd.Custom(x, op_type="sigmoid")
+if hasattr(os, "fork"):
     pid = os.fork()
     if pid == 0:
-        os.write(1, f"\nfork: the child sees {y.asnumpy()}\n".encode())
+        os.write(1, f"fork: the child sees {y.asnumpy()}\n".encode())
         os._exit(0)
     os.waitpid(pid, 0)
-    print("fork: the parent sees", y.asnumpy(), flush=True)
-
-
-if __name__ == "__main__":
-    show_sigmoid()
-    show_dense()
-    print(end="", flush=True)
-    if hasattr(os, "fork"):
-        show_fork()
+    print("fork: the parent sees", y.asnumpy())

@@ -9,7 +9,13 @@ import hybridc as mx
 from hybridc import autograd, gluon, nd
 from hybridc.gluon import nn
 
+# %% [markdown]
+# ## The operator
+#
+# A loss starts the backward, so it needs no gradient from above: `need_top_grad=False`.
 
+
+# %%
 class Softmax(mx.operator.CustomOp):
     """Probabilities on the way forward; on the way back their difference from the labels (cross entropy)."""
 
@@ -46,6 +52,30 @@ class SoftmaxProp(mx.operator.CustomOpProp):
         return Softmax()
 
 
+if __name__ == "__main__":
+    logits = nd.array([[1, 2, 3], [3, 1, 0]])
+    logits.attach_grad()
+    with autograd.record():
+        y = nd.Custom(data=logits, label=nd.array([2, 1]), op_type="softmax")
+    y.backward()
+    print("probabilities", y.asnumpy(), "gradient", logits.grad.asnumpy(), sep="\n")
+
+# %% [markdown]
+# ## Data and a network
+
+
+# %%
+def spirals(points, random):
+    """Three interleaved arms: points of shape (3·points, 2) and their arm's number."""
+    t = np.linspace(0.1, 1, points)
+    xs, labels = [], []
+    for arm in range(3):
+        angle = 4 * t + 2 * np.pi * arm / 3 + random.normal(0, 0.1, points)
+        xs.append(np.stack([t * np.cos(angle), t * np.sin(angle)], axis=1))
+        labels.append(np.full(points, arm))
+    return np.concatenate(xs).astype("float32"), np.concatenate(labels).astype("float32")
+
+
 class Classifier(gluon.HybridBlock):
     """A network with the custom softmax at its end, all of it hybridizable."""
 
@@ -60,29 +90,15 @@ class Classifier(gluon.HybridBlock):
         return F.Custom(self.body(x), label, name="softmax", op_type="softmax")
 
 
-def spirals(points, random):
-    """Three interleaved arms: points of shape (3·points, 2) and their arm's number."""
-    t = np.linspace(0.1, 1, points)
-    xs, labels = [], []
-    for arm in range(3):
-        angle = 4 * t + 2 * np.pi * arm / 3 + random.normal(0, 0.1, points)
-        xs.append(np.stack([t * np.cos(angle), t * np.sin(angle)], axis=1))
-        labels.append(np.full(points, arm))
-    return np.concatenate(xs).astype("float32"), np.concatenate(labels).astype("float32")
+# %% [markdown]
+# ## Training
+#
+# The gradients of the loss are those that the operator's `backward` gives.
 
-
-def main():
+# %%
+if __name__ == "__main__":
     mx.random.seed(7)
-    random = np.random.default_rng(7)
-    xs, labels = spirals(200, random)
-
-    logits = nd.array([[1, 2, 3], [3, 1, 0]])
-    logits.attach_grad()
-    with autograd.record():
-        y = nd.Custom(data=logits, label=nd.array([2, 1]), op_type="softmax")
-    y.backward()
-    print("probabilities", y.asnumpy(), "gradient", logits.grad.asnumpy(), sep="\n")
-
+    xs, labels = spirals(200, np.random.default_rng(7))
     net = Classifier(3)
     net.initialize(mx.init.Xavier())
     net.hybridize()
@@ -100,7 +116,3 @@ def main():
             print(f"epoch {epoch + 1}: accuracy {right / len(labels):.3f}")
     print("the compiled network calls back into Python where the custom operator is:")
     print("\n".join(line for line in net.explain().splitlines() if "host call" in line))
-
-
-if __name__ == "__main__":
-    main()

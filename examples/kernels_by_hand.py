@@ -17,7 +17,13 @@ import hybridc as mx
 if TYPE_CHECKING:  # kernels see triton and tl anyway; without a GPU nobody needs them
     import triton.language as tl
 
+# %% [markdown]
+# ## The kernel for GPUs
+#
+# It is a function of Triton, which reads a row once.
 
+
+# %%
 def rms_kernel(x_ptr, y_ptr, columns, eps_millionths, BLOCK: tl.constexpr):
     """One program for each row, which it reads once."""
     row = tl.program_id(0)
@@ -27,6 +33,13 @@ def rms_kernel(x_ptr, y_ptr, columns, eps_millionths, BLOCK: tl.constexpr):
     tl.store(y_ptr + row * columns + j, x * tl.rsqrt(mean + eps_millionths * 1e-6), mask=j < columns)
 
 
+# %% [markdown]
+# ## The operator
+#
+# `kernel` names the kernel of each target, `eager` is the definition in NumPy, and `samples` are test cases.
+
+
+# %%
 @mx.op.register("examples.rms_norm")
 class RMSNorm(mx.op.Opaque):
     """x / sqrt(mean(x**2, axis=-1) + 1e-6)"""
@@ -55,6 +68,13 @@ class RMSNorm(mx.op.Opaque):
         return [mx.op.Sample([(6, 100)], lambda x: x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6), grad=False)]
 
 
+# %% [markdown]
+# ## The loops for CPUs
+#
+# `b` writes native code: a loop, loads and stores, and arithmetic on what they load.
+
+
+# %%
 def rms_loops(b, low, high, x, y, columns):
     """Native loops over a range of rows."""
 
@@ -76,6 +96,11 @@ def rms_loops(b, low, high, x, y, columns):
     b.loop(low, high, row)
 
 
+# %% [markdown]
+# ## The operator in a network
+
+
+# %%
 class Net(mx.gluon.HybridBlock):
     """The operator between generated kernels."""
 
