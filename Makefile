@@ -64,10 +64,10 @@ QUICK := not long and not further
 EVERY := HYBRIDC_TEST_EXAMPLES=$${HYBRIDC_TEST_EXAMPLES:-100}
 
 # What the chosen files need, by their marks: the extra `test`, and `demo`, `mnist`, `forecast`, `mpi`, `sentences`,
-# `triton`, `wild` where a test is so marked. Tests of the examples on images, forecasts and sentences, and of libraries in the
+# `site`, `triton`, `wild` where a test is so marked. Tests of the examples on images, forecasts and sentences, and of libraries in the
 # wild, are all long.
 CHOSEN := $(or $(wildcard $(foreach word,$(PYTEST_ARGS),$(firstword $(subst ::, ,$(word))))),tests)
-MARKED := $(foreach extra,demo mnist forecast mpi sentences triton wild,$(if $(shell grep -rl --include=*.py 'mark\.$(extra)\b' $(CHOSEN)),$(extra)))
+MARKED := $(foreach extra,demo mnist forecast mpi sentences site triton wild,$(if $(shell grep -rl --include=*.py 'mark\.$(extra)\b' $(CHOSEN)),$(extra)))
 NEEDED := $(STAMPS)-$(subst $(space),$(comma),$(strip test $(MARKED)))
 NEEDED_SHORT := $(STAMPS)-$(subst $(space),$(comma),$(strip test $(filter-out mnist forecast sentences wild,$(MARKED))))
 
@@ -109,8 +109,8 @@ test-versions: ## run what depends on packages with the oldest releases that pyp
 	    -m "$(QUICK) and not triton" tests/lower/llvm || exit 1; \
 	done
 
-site: $(STAMPS)-site ## build the site of the documentation into build/site, a folder for any web server
-	$(BIN)/python docs/site/build.py
+site: $(STAMPS)-site$(if $(findstring --all,$(SITE_ARGS)),$(comma)mnist$(comma)forecast$(comma)sentences) ## build the site of the documentation into build/site; SITE_ARGS=--all runs the long examples for it, too
+	$(BIN)/python docs/site/build.py $(SITE_ARGS)
 
 lint: $(STAMPS)-dev ## ruff (rules and format) and pyright in strict mode
 	$(BIN)/ruff check .

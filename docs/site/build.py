@@ -2,10 +2,12 @@
 
 Pages are those of ``docs/``, with the README as the first one, the reference, and each source file to which a page
 links. Sphinx makes them, with the theme Furo; a warning of it, as of a link that leads nowhere, fails the build.
+Notebooks are made from the examples and run: the short ones at each build, all of them with ``--all``.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shutil
@@ -29,8 +31,8 @@ MOVED = {
 CONTENTS = {
     "Start": ("install", "tour", "from_mxnet", "from_pytorch", "from_keras", "examples"),
     "Guides": (
-        *("training", "mixed_precision", "save_and_load", "wrong_shape", "find_nan", "slow_network", "files", "serving"),
-        *("debugging", "profiling", "numpy", "sparse", "symbol", "loops", "onnx"),
+        *("training", "mixed_precision", "save_and_load", "serving", "wrong_shape", "find_nan", "slow_network"),
+        *("files", "debugging", "profiling", "numpy", "sparse", "symbol", "loops", "onnx"),
         *("onnx_in", "operators", "custom_operators", "extensions", "subgraphs", "distributed", "gpu"),
     ),
     "Reference": ("reference/index",),
@@ -54,8 +56,9 @@ _LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)(#[^)\s]*)?\)")
 sys.path[:0] = [str(Path(__file__).parent)]
 
 
-def stage() -> None:
-    """Write all pages into the folder that Sphinx reads."""
+def stage(examples: Sequence[str]) -> None:
+    """Write all pages into the folder that Sphinx reads, with notebooks of these examples."""
+    import notebooks
     import reference
 
     shutil.rmtree(PAGES, ignore_errors=True)
@@ -67,6 +70,12 @@ def stage() -> None:
         text = _LINK.sub(lambda link, path=path: _moved(link, path, sources), path.read_text())
         if target == "index.md":
             text += _contents(CONTENTS)
+        if target == "examples.md":
+            text = _with_notebooks(text, examples)
+        if target == "tour.md":
+            text = text.replace(
+                "\n\n", f"\n\n{{download}}`A notebook of this page <{notebooks.FILES}/tour.ipynb>`.\n\n", 1
+            )
         (PAGES / target).write_text(text)
     for path in sources:
         target = PAGES / _source_page(path)
@@ -77,6 +86,7 @@ def stage() -> None:
         if name == "index.md":
             text += _contents({"": tuple(other.removesuffix(".md") for other in pages if other != name)})
         (PAGES / "reference" / name).write_text(text)
+    notebooks.write(PAGES, examples)
 
 
 def _contents(parts: Mapping[str, Sequence[str]]) -> str:
@@ -85,6 +95,13 @@ def _contents(parts: Mapping[str, Sequence[str]]) -> str:
     for title, pages in parts.items():
         lines += ["", "```{toctree}", ":hidden:", *([f":caption: {title}"] if title else []), "", *pages, "```"]
     return "\n".join(lines) + "\n"
+
+
+def _with_notebooks(text: str, examples: Sequence[str]) -> str:
+    """The list of examples with links to their notebooks."""
+    for name in examples:
+        text = text.replace(f"| `{name}.py` |", f"| `{name}.py`, [notebook](notebooks/{name}.ipynb) |")
+    return text + _contents({"": [f"{name}.py <notebooks/{name}>" for name in examples]})
 
 
 def page_of(path: Path) -> str | None:
@@ -121,7 +138,11 @@ def _of_source(path: Path) -> str:
 
 def main() -> int:
     """Build the site; the exit status is that of Sphinx."""
-    stage()
+    import notebooks
+
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--all", action="store_true", help="run the long examples, too, which need their extras")
+    stage(notebooks.SHORT + notebooks.LONG if parser.parse_args().all else notebooks.SHORT)
     settings = ["-c", str(Path(__file__).parent), "-d", str(ROOT / "build" / "site-cache")]
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-j", "auto", "-b", "html", *settings]
     done = subprocess.run([*command, str(PAGES), str(SITE)], check=False)

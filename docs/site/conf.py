@@ -2,12 +2,13 @@
 
 project = "hybridc"
 html_title = "hybridc"
-extensions = ["myst_parser", "sphinx_copybutton"]
-source_suffix = {".md": "markdown"}
+extensions = ["myst_nb", "sphinx_copybutton"]
+source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
+nb_execution_mode = "off"  # build.py has run the notebooks
 myst_heading_anchors = 4
 myst_enable_extensions = ["tasklist"]
 suppress_warnings = ["myst.header", "misc.highlighting_failure"]
-exclude_patterns: list[str] = []
+exclude_patterns = ["notebooks/files"]
 pygments_style = "friendly"
 pygments_dark_style = "monokai"
 smartquotes = False  # quotation marks are code
@@ -21,6 +22,6 @@ html_show_sphinx = False
 html_domain_indices = False
 html_use_index = False
 # Prompts and outputs are no part of what a reader wants to paste.
-copybutton_selector = ", ".join(f"div.highlight-{name} pre" for name in ("python", "py", "pycon", "sh"))
+copybutton_selector = ", ".join(f"div.highlight-{name} pre" for name in ("python", "py", "pycon", "ipython3", "sh"))
 copybutton_prompt_text = r">>> |\.\.\. ?"
 copybutton_prompt_is_regexp = True
