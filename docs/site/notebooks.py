@@ -34,7 +34,7 @@ _ENVIRONMENT = {"HYBRIDC_MACHINE": "nominal", "OPENBLAS_NUM_THREADS": "1", "TQDM
 _MARK = re.compile(r"^# %%(?P<kind> \[markdown\])?\n", re.MULTILINE)
 _DOCSTRING = re.compile(r'\A"""(?P<text>.*?)"""\n', re.DOTALL)
 _GUARD = re.compile(r'^if __name__ == "__main__":\n(?P<body>(?:(?:    .*)?\n)+)', re.MULTILINE)
-# A notebook has no command line, and its end is not that of a process.
+# A notebook has no command line, its end is not that of a process, and `;` keeps it from showing the exit status.
 _MAIN = re.compile(r"^sys\.exit\(main\(\)\)$", re.MULTILINE)
 _LINK = re.compile(r"\[([^\[\]]+)\]\((?!https?://)[^)\s]+\)")
 _BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```$(?:\n\n```text\n.*?^```$)?", re.MULTILINE | re.DOTALL)
@@ -53,7 +53,7 @@ def cells_of_example(source: str) -> list[Cell]:
         if kind == "markdown":
             text = re.sub(r"^# ?", "", text, flags=re.MULTILINE)
         else:
-            text = _MAIN.sub("main([])", _GUARD.sub(lambda guard: textwrap.dedent(guard["body"]), text))
+            text = _MAIN.sub("main([]);", _GUARD.sub(lambda guard: textwrap.dedent(guard["body"]), text))
         if text.strip():
             cells.append((kind, text.strip("\n")))
     return cells
