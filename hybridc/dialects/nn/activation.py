@@ -453,7 +453,7 @@ class Activation(Choice):
         "tanh": Tanh,
         "softrelu": Softrelu,
         "softsign": Softsign,
-        # COMPAT(mxnet): these have no act_type there.
+        # COMPAT(mxnet): log_sigmoid, silu and gelu are not values of act_type in MXNet.
         "log_sigmoid": LogSigmoid,
         "silu": Silu,
         "gelu": Gelu,
