@@ -28,7 +28,7 @@ import hybridc as mx
 from hybridc import autograd, gluon
 from hybridc.gluon import nn
 
-matplotlib.use(os.environ.get("MPLBACKEND", "Agg"))  # in a notebook, its own
+matplotlib.use(os.environ.get("MPLBACKEND", "Agg"))  # a notebook has its own, and shows the figure
 from matplotlib import pyplot as plt
 
 SEED, EPOCHS, BATCH = 7, 20, 32

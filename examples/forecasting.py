@@ -13,6 +13,7 @@ short run.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -132,7 +133,7 @@ def coverage(quantiles: np.ndarray, values: np.ndarray) -> float:
 
 def save_forecasts(path: Path, series: Series, starts: np.ndarray, ours: np.ndarray, simple: np.ndarray) -> None:
     """Four forecasts, from the first to the last: what came, the band, both medians."""
-    matplotlib.use("Agg")
+    matplotlib.use(os.environ.get("MPLBACKEND", "Agg"))  # a notebook has its own, and shows the figure
     from matplotlib import pyplot as plt
 
     figure, grid = plt.subplots(2, 2, figsize=(13, 8), layout="constrained")
@@ -150,7 +151,6 @@ def save_forecasts(path: Path, series: Series, starts: np.ndarray, ours: np.ndar
         axes.set(ylabel="ppm")
     grid[0, 0].legend(loc="lower left")
     figure.savefig(path, dpi=120)
-    plt.close(figure)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

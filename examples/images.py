@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import os
 import sys
 import threading
 import urllib.error
@@ -106,7 +107,7 @@ def in_the_terminal(images: np.ndarray) -> str:
 
 def save_pictures(path: Path, images: Sequence[np.ndarray], titles: Sequence[str], columns: int, colours: str) -> None:
     """A grid of small images, as a file."""
-    matplotlib.use("Agg")
+    matplotlib.use(os.environ.get("MPLBACKEND", "Agg"))  # a notebook has its own, and shows the figure
     from matplotlib import pyplot as plt
 
     rows = -(-len(images) // columns)
@@ -117,7 +118,6 @@ def save_pictures(path: Path, images: Sequence[np.ndarray], titles: Sequence[str
         axes.imshow(image, cmap=colours)
         axes.set_title(title, fontsize=9)
     figure.savefig(path, dpi=120)
-    plt.close(figure)
 
 
 def save_mistakes(path: Path, images: np.ndarray, labels: np.ndarray, outputs: np.ndarray) -> None:
