@@ -108,7 +108,7 @@ def test_texts(text):
     assert repr(TEXTS[text]()) == text
 
 
-@pytest.mark.parametrize("name", sorted(optimizer.Optimizer.opt_registry))
+@pytest.mark.parametrize("name", sorted(n for n in optimizer.Optimizer.opt_registry if not n.startswith("_")))
 def test_every_optimizer_has_one(name):
     made = optimizer.Optimizer.opt_registry[name](learning_rate=0.25, wd=0.5)
     assert repr(made).startswith(f"{type(made).__name__}(learning_rate=0.25")
@@ -144,16 +144,6 @@ def test_a_trainer():
     page = shown(trainer)
     assert text in page.text
     assert ["learning_rate", "0.5"] in page.rows
-
-
-def test_dtypes_in_a_list_of_parameters_read_alike():
-    params = gluon.ParameterDict("p_")
-    params.get("a", shape=(2, 3))
-    params.get("b", shape=(2, 0), dtype="float16")
-    params.get("c", shape=(1,), dtype=np.int64)
-    text = repr(params)
-    assert [line.split("dtype=")[1] for line in text.splitlines()[1:-1]] == ["float32)", "float16)", "int64)"]
-    assert repr(params["p_a"]) == f"Parameter p_a (shape=(2, 3), dtype={np.float32})"  # MXNet's own
 
 
 def stages():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +9,7 @@ import hybridc as mx
 from benchmarks.counted_networks import COUNTED, EPSILON, HEAD, CountedNetwork
 from benchmarks.peers.peer import Counts, Task
 from benchmarks.workloads import WithParameters
-from hybridc.compile.explain_html import launches
-from hybridc.dialects.mlir.hybrid import hybrid_element_dtype
+from hybridc.compile.explanation.launch_groups import Naming, launches
 
 if TYPE_CHECKING:
     from hybridc.compile.compiled_graph import CompiledGraph
@@ -149,19 +147,13 @@ def steps(program: Any) -> list[str]:
 
 
 def explained(graphs: Sequence[CompiledGraph]) -> Iterator[str]:
-    """Each launch of each program by its kernel, the bytes that it writes, and its operators."""
+    """Each launch of each program by its kernel, the bytes that it reads and writes, and its operators."""
     for graph in graphs:
         assert graph.traced is not None
         lowered = graph.traced.optimize().lower()
         for name, program in lowered.programs.items():
-            rows = launches(lowered, program, name)
+            rows = launches(program, name, Naming())
             yield f"{name if graph.backward is not None else 'inference'}: {len(rows)} launches"
             for row in rows:
-                written = sum(_bytes(out) for out in row.op.outs)
-                yield f"{written:>10} bytes  {row.kernel.sym_name.data}"
-                yield f"{'':10}        {'; '.join(row.operators)}"
-
-
-def _bytes(value: Any) -> int:
-    shape = value.type.get_shape()
-    return math.prod(shape) * hybrid_element_dtype(value.type.get_element_type()).itemsize
+                yield f"{row.note.bytes:>10} bytes  {row.note.name}"
+                yield f"{'':10}        {'; '.join(row.note.operators)}"

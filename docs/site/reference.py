@@ -678,10 +678,12 @@ def named_operators() -> Iterator[tuple[str, Any]]:
     for name, cls in sorted(operator_registry.functions().items()):
         if cls in seen or name in by_hand or name.startswith("_") or "." in name or cls.NAME.startswith("hybrid._"):
             continue
+        if not cls.__module__.startswith("hybridc."):  # a user's
+            continue
         is_made = function(name).__name__ == "_refuse" or (
             len(cls.ATTRIBUTES) > 1 and all(a.doc.startswith("internal") for a in cls.ATTRIBUTES.values())
         )
-        if cls.__module__.startswith("hybridc.") and not is_made:  # no user's
+        if not is_made:
             seen.add(cls)
             yield name, cls
 

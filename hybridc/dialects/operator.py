@@ -332,6 +332,11 @@ class Operator(Interchange, metaclass=OperatorType):
         """For inputs whose values are indices, by their number: the size of the axis into which they go.
 
         Only where an index out of range is no error by itself: ``mx.debug.check_indices`` makes it one.
+
+        Parameters
+        ----------
+        shapes:
+            The shapes of the inputs.
         """
         return {}
 

@@ -18,7 +18,6 @@ from hybridc.errors import AttributeValueError, CheckError, DeferredInitializati
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.utils import brief, indent, shape_is_known
 from hybridc.ground.absent import explain_habits
-from hybridc.ground.display.arguments_text import dtype_name
 from hybridc.ground.display.tracebacks import boundary, hide_frames, hides_frames
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.state import STATE
@@ -744,9 +743,7 @@ class ParameterDict:
 
     def __repr__(self) -> str:
         head = self._prefix + " " if self._prefix else ""
-        # A parameter keeps its dtype as it was given, a name or a class; in one list they read alike.
-        texts = [repr(p).replace(f"dtype={p.dtype}", f"dtype={dtype_name(p.dtype)}") for p in self.values()]
-        return f"{head}(\n" + "\n".join("  " + indent(text, 2) for text in texts) + "\n)"
+        return f"{head}(\n" + "\n".join("  " + indent(repr(p), 2) for p in self.values()) + "\n)"
 
     def _repr_html_(self) -> str:
         from hybridc.ground.display.block_html import parameters_html

@@ -108,7 +108,7 @@ class Processes:
         """The error that ends it."""
         done = self.start(text, *arguments, **environment)
         assert done.returncode, done.stdout
-        return done.stderr.splitlines()[-1]
+        return [line for line in done.stderr.splitlines() if not line.startswith("(")][-1]  # of hidden frames
 
 
 def exported(folder, **environment):
