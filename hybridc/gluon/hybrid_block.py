@@ -41,7 +41,7 @@ from hybridc.gluon.hybridize.monitored_graph import MonitoredGraph
 from hybridc.gluon.hybridize.parameter_shapes import infer_parameter_shapes, infer_parameter_types
 from hybridc.gluon.hybridize.report import Report
 from hybridc.gluon.hybridize.sparse_graph import SparseGraph
-from hybridc.gluon.naming import BlockScope, NoOptions
+from hybridc.gluon.naming import BlockScope, Forwards, HybridForwards, NoOptions, Unsaid
 from hybridc.gluon.parameter import Parameter, ParameterDict
 from hybridc.gluon.summary import summary
 from hybridc.gluon.utils import BlockHooks, HookHandle, device_of, indent, same, shape_is_known, traces
@@ -56,7 +56,6 @@ from hybridc.options import OPTIONS
 
 if TYPE_CHECKING:
     from hybridc.array.numpy_array import ndarray
-    from hybridc.gluon.hybridize.forward_types import Forwards, HybridForwards, Unsaid
 
 __all__ = ["ATTRIBUTE_EPOCH", "Block", "HybridBlock"]
 

@@ -1,9 +1,10 @@
-"""Names of blocks and parameters: the scopes that make ``net0_dense1_weight``."""
+"""Names of blocks and parameters: the scopes that make ``net0_dense1_weight``; types of blocks for type checkers."""
 
 from __future__ import annotations
 
 import threading
-from typing import Any, Protocol, TypedDict
+from collections.abc import Mapping
+from typing import Any, Protocol, TypedDict, TypeVar
 
 from hybridc import name as naming
 from hybridc.gluon.parameter import ParameterDict
@@ -32,6 +33,34 @@ class BlockOptions(TypedDict, total=False):
 
 class NoOptions(TypedDict):
     """Further keywords of the base of blocks: there are none, and one that is given is an error."""
+
+
+# What a call of a block gives, for type checkers: what its ``forward``, or ``hybrid_forward``, says.
+_Result = TypeVar("_Result", covariant=True)
+
+
+class Unsaid:
+    """A result that only a block can have which says nothing of its results: nothing else is of this class."""
+
+
+class Forwards(Protocol[_Result]):
+    """A block whose ``forward`` has a result of a type."""
+
+    def forward(self, *args: Any, **_: Any) -> _Result:
+        """The outputs."""
+        ...
+
+
+class HybridForwards(Protocol[_Result]):
+    """A block whose ``hybrid_forward`` has a result of a type, as ``HybridBlock.forward`` needs it."""
+
+    _reg_params: dict[str, Any]
+
+    def hybrid_forward(self, F: Any, /, *args: Any, **kwargs: Any) -> _Result:
+        """The outputs."""
+        ...
+
+    def _finish_deferred(self, params: Mapping[str, Any], args: tuple[Any, ...]) -> None: ...
 
 
 class BlockScope:

@@ -39,7 +39,9 @@ INPUTS = {
 
 
 class _NumPy:
-    """NumPy, with vectors of two elements for ``cross``, which NumPy 2.5 takes no more."""
+    """NumPy, with ``trapz`` by its old name, and ``cross`` of vectors of two elements, which NumPy 2.5 refuses."""
+
+    trapz = staticmethod(onp.trapezoid)
 
     def __getattr__(self, name):
         return getattr(onp, name)
