@@ -1,4 +1,9 @@
-"""Data sets, samplers and the loader: ``mx.gluon.data``."""
+"""Data sets, samplers and the loader: ``mx.gluon.data``.
+
+A data set gives an example by its number, a sampler the order of the numbers, and the loader batches of examples:
+``for x, y in DataLoader(ArrayDataset(x, y), 64, shuffle=True)``. Images and their transforms are in
+``mx.gluon.data.vision``, samples of unequal lengths are batched by ``mx.gluon.data.batchify``.
+"""
 
 from __future__ import annotations
 

@@ -78,15 +78,24 @@ class _Pool(Protocol):
 class DataLoader(Generic[_Batch]):
     """Batches of a data set, as an iterable that can be iterated repeatedly.
 
+    ``len(loader)`` is the number of batches of a pass. Samples are stacked with their dtypes: those in float64 give
+    batches in float64.
+
     Parameters
     ----------
     dataset:
         Anything with ``__len__`` and ``__getitem__``.
-    batch_size, shuffle, sampler, last_batch:
-        How samples are ordered and grouped: see :class:`BatchSampler`. ``shuffle`` and ``sampler`` exclude
-        each other.
+    batch_size:
+        The number of samples of a batch.
+    shuffle:
+        Whether each pass has a new random order, as ``numpy.random.seed`` determines it; else samples come in order.
+    sampler:
+        What gives the indices of the samples of a pass, such as a :class:`DistributedSampler`; not beside ``shuffle``.
+    last_batch:
+        What becomes of samples that are too few for a batch: ``"keep"``, the default, is a smaller batch,
+        ``"discard"`` leaves them out, ``"rollover"`` begins the next pass with them.
     batch_sampler:
-        Gives lists of indices; replaces the four above.
+        What gives a list of indices for each batch, in place of the four above.
     batchify_fn:
         Makes a batch of a list of samples: :func:`default_batchify_fn` stacks them.
     num_workers:

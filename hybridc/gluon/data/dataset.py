@@ -18,7 +18,21 @@ from hybridc.recordio import MXIndexedRecordIO
 
 
 class Dataset:
-    """A collection with ``__len__`` and ``__getitem__``, which subclasses define."""
+    """A collection with ``__len__`` and ``__getitem__``, which subclasses define.
+
+    Examples
+    --------
+    >>> class Squares(gluon.data.Dataset):
+    ...     def __len__(self):
+    ...         return 4
+    ...
+    ...     def __getitem__(self, idx):
+    ...         return np.float32(idx), np.float32(idx**2)
+    >>> for x, y in gluon.data.DataLoader(Squares(), 2):
+    ...     print(x.tolist(), y.tolist())
+    [0.0, 1.0] [0.0, 1.0]
+    [2.0, 3.0] [4.0, 9.0]
+    """
 
     def __getitem__(self, idx: int) -> Any:
         raise TypeError(f"{type(self).__name__} does not define __getitem__")
