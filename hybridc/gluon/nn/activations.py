@@ -37,15 +37,17 @@ def _no_activation(name: str) -> str:
 
 
 class Activation(HybridBlock):
-    """A function of every element, one of five: the result has the shape of the input.
+    """A function of every element, which a name chooses: the result has the shape of the input.
 
-    ``relu`` is ``max(x, 0)``, ``sigmoid`` is ``1 / (1 + exp(-x))``, ``tanh`` is itself, ``softrelu`` is ``log(1 +
-    exp(x))``, ``softsign`` is ``x / (1 + |x|)``. Layers as :class:`Dense` have them as a parameter, too.
+    ``relu`` is ``max(x, 0)``, ``sigmoid`` is ``1 / (1 + exp(-x))``, ``tanh`` the hyperbolic tangent, ``softrelu``
+    (softplus) is ``log(1 + exp(x))``, ``softsign`` is ``x / (1 + |x|)``, ``log_sigmoid`` is ``log(sigmoid(x))``,
+    ``silu`` is ``x * sigmoid(x)``, ``gelu`` is ``x / 2 * (1 + erf(x / sqrt(2)))``. Layers as :class:`Dense` take such a
+    name as a parameter, too.
 
     Parameters
     ----------
     activation:
-        The name of the function: "relu", "sigmoid", "tanh", "softrelu" or "softsign".
+        The name of the function: "relu", "sigmoid", "tanh", "softrelu", "softsign", "log_sigmoid", "silu" or "gelu".
 
     Examples
     --------
