@@ -30,12 +30,12 @@ MOVED = {
 # The pages of the site in their order; the README comes first.
 CONTENTS = {
     "Start": ("install", "tour", "from_mxnet", "from_pytorch", "from_keras", "examples"),
+    "Reference": ("reference/index",),
     "Guides": (
         *("training", "mixed_precision", "save_and_load", "serving", "wrong_shape", "find_nan", "slow_network"),
         *("files", "debugging", "profiling", "numpy", "sparse", "symbol", "loops", "onnx"),
         *("onnx_in", "operators", "custom_operators", "extensions", "subgraphs", "distributed", "gpu"),
     ),
-    "Reference": ("reference/index",),
     "Inside": (
         *("walkthrough", "architecture", "kernels", "native", "triton", "targets", "reading", "glossary"),
         "xdsl_upstream",

@@ -1,5 +1,7 @@
 """The settings of Sphinx for the site; docs/site/build.py prepares the pages."""
 
+from pathlib import Path
+
 project = "hybridc"
 html_title = "hybridc"
 extensions = ["myst_nb", "sphinx_copybutton"]
@@ -15,6 +17,8 @@ smartquotes = False  # quotation marks are code
 html_theme = "furo"
 html_static_path = ["site.css"]
 html_css_files = ["site.css"]
+html_favicon = "icon.svg"
+html_search_scorer = str(Path(__file__).with_name("search.js"))
 html_copy_source = False
 html_show_sourcelink = False
 html_show_copyright = False
