@@ -173,18 +173,18 @@ NUMPY_WORDS = {
     "scale": "the standard deviation or scale of the distribution, a number or an array, not negative",
     "UPLO": "whether the lower (`'L'`) or the upper triangle (`'U'`) is read",
 }
-# Folders of operators, and their titles.
+# Folders of operators, and what they are of.
 GROUPS = {
-    "math": "Mathematics",
-    "array": "Arrays",
-    "nn": "Neural networks",
-    "linalg": "Linear algebra",
-    "elements": "Elements",
-    "vision": "Images and boxes",
-    "sparse": "Sparse arrays",
-    "quantized": "Integers for floats",
-    "updates": "Updates of optimizers",
-    "control": "Control flow",
+    "math": "mathematics",
+    "array": "arrays",
+    "nn": "neural networks",
+    "linalg": "linear algebra",
+    "elements": "elements",
+    "vision": "images and boxes",
+    "sparse": "sparse arrays",
+    "quantized": "integers for floats",
+    "updates": "updates of optimizers",
+    "control": "control flow",
 }
 # Namespaces whose functions and parameters are NumPy's, where nothing else is said of them, and its documentation.
 _OF_NUMPY = ("hybridc.np", "hybridc.np.linalg", "hybridc.np.random")
@@ -701,7 +701,7 @@ def operators() -> list[Page]:
         group = cls.__module__.split(".")[2]
         groups[group if group in GROUPS else "control"].append(made)
     intro = "Operators of `mx.nd`, which are those of `mx.sym`, of `mx.npx` and of `F` in a forward: "
-    return [Page(f"operators_{g}.md", title, f"{intro}{title.lower()}.", groups[g]) for g, title in GROUPS.items()]
+    return [Page(f"operators_{g}.md", f"Operators: {of}", f"{intro}{of}.", groups[g]) for g, of in GROUPS.items()]
 
 
 def scalar_steps() -> Page:
