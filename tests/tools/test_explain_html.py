@@ -256,6 +256,27 @@ def test_code_is_there_once_for_each_kernel(report, tree):
         assert any(text.startswith("def ") for text in texts)
 
 
+@pytest.mark.skipif(OPTIONS.target != "llvm", reason="the NumPy target has no assembly")
+def test_pages_of_many_kernels_have_assembly_if_it_is_asked_for(monkeypatch):
+    from hybridc.compile.explanation import explain_page
+
+    net = nn.HybridLambda(lambda F, x: F.exp(x))
+    net.hybridize()
+    net(mx.nd.ones((2,)))
+
+    def assembly(page):
+        (codes,) = parse(page).all("details", "codes")
+        texts = [pre.text() for each in codes.all("details", "kernel") for pre in each.all("pre", "code")]
+        return sum("\tret" in text for text in texts), "has no assembly" in codes.text()
+
+    report = net.explain()
+    assert assembly(report.html()) == (1, False)
+    assert assembly(report.html(assembly=False)) == (0, True)
+    monkeypatch.setattr(explain_page, "MOST_WITH_ASSEMBLY", 0)
+    assert assembly(net.explain().html()) == (0, True)
+    assert assembly(net.explain().html(assembly=True)) == (1, False)
+
+
 def test_code_is_highlighted_and_nothing_else_is_changed():
     from hybridc.compile.explanation.code_listing import listing
 

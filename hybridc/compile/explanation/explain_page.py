@@ -49,12 +49,18 @@ from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.native_source import NativeSource
 
 _TEMPLATE = "explain_page.html"
+#: Pages with more kernels than this have no assembly unless it is asked for: LLVM takes half of the time of the page.
+MOST_WITH_ASSEMBLY = 32
 
 
-def page(text: str, signatures: Sequence[SignatureReport], naming: Naming | None = None) -> str:
-    """The HTML page of a report: its text, and a section for each signature."""
+def page(
+    text: str, signatures: Sequence[SignatureReport], naming: Naming | None = None, assembly: bool | None = None
+) -> str:
+    """The HTML page of a report: its text, and a section for each signature; ``assembly`` None: of few kernels."""
     codes = Codes()
     sections = [_SignatureSection.of(f"s{i}", told, naming or Naming(), codes) for i, told in enumerate(signatures)]
+    if len(codes) <= MOST_WITH_ASSEMBLY if assembly is None else assembly:
+        codes.assemble()
     programs = [program for section in sections for part in section.compilations for program in part.programs]
     is_timed = any(launch.seconds is not None for program in programs for launch in program.launched)
     return _template().render(
@@ -201,6 +207,7 @@ class KernelCode:
     word: str
     kernels: list[str]
     texts: list[tuple[str, Markup]]
+    functions: Sequence[NativeFunction]  # those that it runs
 
 
 class Codes:
@@ -208,7 +215,7 @@ class Codes:
 
     def __init__(self) -> None:
         self._codes: dict[str, KernelCode] = {}
-        self._assembly: dict[str, str] = {}  # of functions, which kernels share
+        self.has_assembly = False
 
     def __iter__(self) -> Iterator[KernelCode]:
         return iter(self._codes.values())
@@ -227,30 +234,44 @@ class Codes:
             key = source or str(kernel)
             code = self._codes.get(key)
             if code is None:
-                texts = self._texts(kernel, source, program, index)
-                code = self._codes[key] = KernelCode(f"code-{len(self._codes)}", [], texts)
+                functions = program.calls[index][1] if isinstance(program, NativeSource) else ()
+                texts = _texts(kernel, source, program, functions)
+                code = self._codes[key] = KernelCode(f"code-{len(self._codes)}", [], texts, functions)
             if name not in code.kernels:
                 code.kernels.append(name)
             codes[name] = code
         return codes
 
-    def _texts(self, kernel: func.FuncOp, source: str, program: Program, index: int) -> list[tuple[str, Markup]]:
-        """The code of a kernel at several levels, as HTML."""
-        is_kernel = isinstance(kernel, KernelFunction)
-        texts = [("MLIR", str(kernel), "mlir") if is_kernel else ("operator", repr(operator_of(kernel)), "python")]
-        if isinstance(program, NativeSource):
-            called = program.calls[index][1]
-            is_tiles = all(function.program is not None for function in called)
-            texts += [("tile program", source, "mlir") if is_tiles else ("LLVM IR", source, "llvm")] if called else []
-            texts += [("assembly", "\n".join(map(self._assembly_of, called)), "assembly")] if called else []
-        elif source:
-            texts.append(("source", source, "python"))
-        return [(what, Markup(listing(text, language))) for what, text, language in texts]
+    @property
+    def lack_assembly(self) -> bool:
+        """Whether kernels have assembly that is not shown."""
+        return not self.has_assembly and any(code.functions for code in self)
 
-    def _assembly_of(self, function: NativeFunction) -> str:
-        if function.key not in self._assembly:
-            self._assembly[function.key] = function.explain("assembly")
-        return self._assembly[function.key]
+    def assemble(self) -> None:
+        """Add what LLVM makes of each kernel."""
+        self.has_assembly = True
+        assembly: dict[str, str] = {}  # of functions, which kernels share
+        for code in self:
+            for function in code.functions:
+                if function.key not in assembly:
+                    assembly[function.key] = function.explain("assembly")
+            if code.functions:
+                text = "\n".join([assembly[function.key] for function in code.functions])
+                code.texts.append(("assembly", Markup(listing(text, "assembly"))))
+
+
+def _texts(
+    kernel: func.FuncOp, source: str, program: Program, functions: Sequence[NativeFunction]
+) -> list[tuple[str, Markup]]:
+    """The code of a kernel at the levels above assembly, as HTML."""
+    is_kernel = isinstance(kernel, KernelFunction)
+    texts = [("MLIR", str(kernel), "mlir") if is_kernel else ("operator", repr(operator_of(kernel)), "python")]
+    if functions:
+        is_tiles = all(function.program is not None for function in functions)
+        texts.append(("tile program", source, "mlir") if is_tiles else ("LLVM IR", source, "llvm"))
+    elif source and not isinstance(program, NativeSource):
+        texts.append(("source", source, "python"))
+    return [(what, Markup(listing(text, language))) for what, text, language in texts]
 
 
 # --- memory over time -------------------------------------------------------------------------------------------------

@@ -33,15 +33,15 @@ class Report(str):
     ``signatures`` are what was compiled, ``naming`` says what it is called: both are for the page.
     """
 
-    __slots__ = ("_naming", "_page", "_signatures")
+    __slots__ = ("_naming", "_pages", "_signatures")
 
-    _page: Page | None
+    _pages: dict[bool | None, Page]
 
     def __new__(cls, text: str, signatures: Sequence[SignatureReport] = (), naming: Naming | None = None) -> Report:
         self = super().__new__(cls, text)
         self._signatures = signatures
         self._naming = naming
-        self._page = None
+        self._pages = {}
         return self
 
     def __repr__(self) -> str:
@@ -51,18 +51,24 @@ class Report(str):
         """A copy is the text alone: what was compiled belongs to this process."""
         return Report, (str(self),)
 
-    def html(self) -> Page:
+    def html(self, assembly: bool | None = None) -> Page:
         """The page: kernels in groups, memory over time, source line → operators → kernel → code.
 
         It is made when it is first asked for, by running the compiler's stages again, of signatures that differ in
         sizes alone once. A notebook shows it if it is what a cell gives.
+
+        Parameters
+        ----------
+        assembly : bool, optional
+            Whether the code of a kernel ends with its assembly, for which LLVM runs again. Not given, pages of at most
+            32 different kernels have it: of large networks, it takes half of the time.
 
         Raises
         ------
         MissingPackageError
             Jinja or Pygments is not installed: ``pip install hybridc[viz]``.
         """
-        if self._page is None:
+        if assembly not in self._pages:
             try:
                 from hybridc.compile.explanation.explain_page import page
             except ModuleNotFoundError as error:
@@ -73,9 +79,9 @@ class Report(str):
                     f"the page of explain() is made by Jinja and highlighted by Pygments, of which {package} is not "
                     "installed: pip install 'hybridc[viz]'; the text needs neither"
                 ) from error
-            self._page = Page(page(self, self._signatures, self._naming))
-        return self._page
+            self._pages[assembly] = Page(page(self, self._signatures, self._naming, assembly))
+        return self._pages[assembly]
 
-    def save(self, path: str | Path) -> None:
-        """Write :meth:`html` to a file, which needs nothing but itself."""
-        write_whole(path, self.html().encode())
+    def save(self, path: str | Path, assembly: bool | None = None) -> None:
+        """Write :meth:`html` to a file, which needs nothing but itself; ``assembly`` is as there."""
+        write_whole(path, self.html(assembly).encode())
