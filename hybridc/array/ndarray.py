@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ from hybridc.sparse_storage import zeros
 
 if TYPE_CHECKING:
     from hybridc.array.numpy_array import ndarray
+    from hybridc.array.sparse import CSRNDArray, RowSparseNDArray
 
 
 def _updating(name: str, ufunc: Any) -> Callable[[NDArray, Any], NDArray]:
@@ -383,6 +384,15 @@ class NDArray(Fluent):
         """An array of ``mx.np`` on the same memory, which autograd knows as the same."""
         return HOOKS.np().as_numpy(self)
 
+    @overload
+    def tostype(self, stype: Literal["csr"]) -> CSRNDArray: ...
+
+    @overload
+    def tostype(self, stype: Literal["row_sparse"]) -> RowSparseNDArray: ...
+
+    @overload
+    def tostype(self, stype: str) -> NDArray: ...
+
     def tostype(self, stype: str) -> NDArray:
         """The array in another storage type.
 
@@ -397,7 +407,7 @@ class NDArray(Fluent):
         >>> x.indices.tolist(), x.data.tolist()
         ([1], [[1.0, 2.0]])
         """
-        return self if stype == "default" else HOOKS.cast_storage(self, stype)
+        return self if stype == self.stype == "default" else HOOKS.cast_storage(self, stype)
 
     # --- autograd ------------------------------------------------------------------------------------------
 

@@ -127,10 +127,6 @@ class BaseSparseNDArray(NDArray):
         """An array with the same values in memory of its own."""
         return recorded_copy(self, self._like(self._data.copy()))
 
-    def tostype(self, stype: str) -> NDArray:
-        """The array in another storage type: ``'default'`` or its own."""
-        return cast_storage(self, stype)
-
     def copyto(self, other: NDArray | Context) -> NDArray:
         """Copy the values into another array, dense or of this storage type, or to a device."""
         if isinstance(other, Context):

@@ -195,7 +195,8 @@ class CustomOpProp:
         """
         return [*(out_grad if self.need_top_grad_ else ()), *in_data, *out_data]
 
-    def create_operator(self, ctx: Context, in_shapes: Any, in_dtypes: Any) -> CustomOp:
+    # By position, so that a type checker takes the names that a user's method has.
+    def create_operator(self, ctx: Context, in_shapes: Any, in_dtypes: Any, /) -> CustomOp:
         """The :class:`CustomOp` for one use, with these inputs.
 
         Parameters

@@ -17,6 +17,7 @@ from hybridc import autograd, gluon, nd
 from hybridc.array.numpy_array import ndarray
 from hybridc.gluon import nn, rnn
 from hybridc.nd import NDArray
+from hybridc.nd.sparse import CSRNDArray
 
 
 class Residual(gluon.HybridBlock):
@@ -103,6 +104,17 @@ def train(epochs: int = 1) -> float:
     return accuracy
 
 
+class Doubled(mx.operator.CustomOp):
+    def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+        self.assign(out_data[0], req[0], in_data[0] * 2)
+
+
+@mx.operator.register("doubled")
+class DoubledProp(mx.operator.CustomOpProp):
+    def create_operator(self, ctx: Any, shapes: Any, dtypes: Any) -> mx.operator.CustomOp:
+        return Doubled()
+
+
 def arrays() -> None:
     """What operators, methods and files give."""
     x = nd.ones((2, 3))
@@ -118,6 +130,8 @@ def arrays() -> None:
     assert_type(nd.linalg.gemm2(x, y, transpose_b=True), NDArray)
     assert_type(nd.BatchNorm(x, nd.ones(3), nd.zeros(3), nd.zeros(3), nd.ones(3)), NDArray)
     assert_type(x.asnumpy(), npt.NDArray[Any])
+    assert_type(x.tostype("csr"), CSRNDArray)
+    assert_type(x.tostype("row_sparse").indices, NDArray)
     x += y
     assert_type(x, NDArray)
     with tempfile.TemporaryDirectory() as folder:
