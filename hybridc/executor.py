@@ -17,6 +17,7 @@ from hybridc.dialects.operator import Operator
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import is_float
 from hybridc.errors import ArgumentTypeError, AttributeValueError, MXNetError, ShapeError
+from hybridc.ground.display.tracebacks import hides_frames
 from hybridc.ground.events import RECORDER, now
 from hybridc.sparse_storage import zeros
 from hybridc.symbol import graph
@@ -157,6 +158,7 @@ class Executor:
 
     # --- running -------------------------------------------------------------------------------------------
 
+    @hides_frames
     def forward(self, is_train: bool = False, **kwargs: Any) -> list[NDArray]:
         """Compute the outputs, and return them.
 
@@ -187,6 +189,7 @@ class Executor:
             RECORDER.add("api", "Executor.forward", begin)
         return self.outputs
 
+    @hides_frames
     def compile(self, is_train: bool = False) -> None:
         """Compile what :meth:`forward` will run, without running.
 
@@ -296,6 +299,7 @@ class Executor:
             )
         return self._graphs[key]
 
+    @hides_frames
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
         """Put the gradients of the arguments into their arrays, as ``grad_req`` says.
 
@@ -374,6 +378,7 @@ class Executor:
 
     # --- parameters ----------------------------------------------------------------------------------------
 
+    @hides_frames
     def copy_params_from(
         self,
         arg_params: Mapping[str, NDArray],
@@ -399,6 +404,7 @@ class Executor:
                 elif not allow_extra_params:
                     raise ValueError(f'Find name "{name}" that is not in the {what}: {", ".join(own) or "none"}')
 
+    @hides_frames
     def reshape(self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: Any) -> Executor:
         """An executor for other input shapes; arrays whose shape stays are shared.
 

@@ -15,6 +15,8 @@ from hybridc.array.ndarray import NDArray
 from hybridc.callback import BatchEndParam, call_all
 from hybridc.context import cpu
 from hybridc.errors import AttributeValueError, CheckError
+from hybridc.ground.display.tracebacks import hides_frames
+from hybridc.ground.location import user_depth
 from hybridc.initializer import Uniform
 from hybridc.io import DataBatch, DataDesc, DataIter
 from hybridc.io.progress import progress
@@ -45,7 +47,7 @@ def check_input_names(symbol: Any, names: Sequence[str], kind: str, throw: bool)
         )
         if throw:
             raise AttributeValueError(text)
-        warnings.warn(text, stacklevel=4)
+        warnings.warn(text, stacklevel=user_depth())
 
 
 def _check_names_match(names: Sequence[str], described: Sequence[DataDesc], kind: str, throw: bool) -> None:
@@ -57,7 +59,7 @@ def _check_names_match(names: Sequence[str], described: Sequence[DataDesc], kind
     )
     if throw:
         raise AttributeValueError(text)
-    warnings.warn(text, stacklevel=5)
+    warnings.warn(text, stacklevel=user_depth())
 
 
 def parse_data_desc(
@@ -114,6 +116,7 @@ class BaseModule:
 
     # --- loops over batches --------------------------------------------------------------------------------
 
+    @hides_frames
     def forward_backward(self, data_batch: Any) -> None:
         """Compute the outputs of a batch, and the gradients.
 
@@ -125,6 +128,7 @@ class BaseModule:
         self.forward(data_batch, is_train=True)
         self.backward()
 
+    @hides_frames
     def score(
         self,
         eval_data: Any,
@@ -209,6 +213,7 @@ class BaseModule:
             self.forward(eval_batch, is_train=False)
             yield [out[: out.shape[0] - (eval_batch.pad or 0)] for out in self.get_outputs()], nbatch, eval_batch
 
+    @hides_frames
     def predict(
         self,
         eval_data: Any,
@@ -261,6 +266,7 @@ class BaseModule:
         merged = [nd.concat(*parts, dim=0) for parts in zip(*batches, strict=True)]
         return merged[0] if len(merged) == 1 and not always_output_list else merged
 
+    @hides_frames
     def fit(
         self,
         train_data: Any,
@@ -460,6 +466,7 @@ class BaseModule:
         """
         self._lacks("init_params")
 
+    @hides_frames
     def set_params(
         self,
         arg_params: Any,
@@ -490,6 +497,7 @@ class BaseModule:
             allow_extra=allow_extra,
         )
 
+    @hides_frames
     def save_params(self, fname: str) -> None:
         """Save the parameters and auxiliary states into a file.
 
@@ -500,6 +508,7 @@ class BaseModule:
         """
         storage.save(fname, named_for_file(*self.get_params()))
 
+    @hides_frames
     def load_params(self, fname: str) -> None:
         """Set the parameters to those of a file of :meth:`save_params`, or of a checkpoint.
 
@@ -678,6 +687,7 @@ class AssignedModule(BaseModule):
 
     _params_dirty: bool  # whether the executors have newer parameters than the module
 
+    @hides_frames
     def set_params(
         self,
         arg_params: Any,
@@ -691,7 +701,9 @@ class AssignedModule(BaseModule):
             super().set_params(arg_params, aux_params, False, force_init, allow_extra)
             return
         if self.params_initialized and not force_init:
-            warnings.warn("Parameters already initialized and force_init=False. set_params call ignored.", stacklevel=2)
+            warnings.warn(
+                "Parameters already initialized and force_init=False. set_params call ignored.", stacklevel=user_depth()
+            )
             return
         self._check_bound("set_params")
         self._assign(arg_params, aux_params, force_init, allow_extra)

@@ -12,6 +12,7 @@ from hybridc import nd
 from hybridc.array.ndarray import NDArray
 from hybridc.context import Context
 from hybridc.errors import CheckError
+from hybridc.ground.display.tracebacks import hides_frames
 from hybridc.module.base_module import CPU, INITIALIZER, SGD, AssignedModule, check_input_names
 from hybridc.module.module import Module
 from hybridc.name import NameManager
@@ -148,6 +149,7 @@ class BucketingModule(AssignedModule):
         self._params_dirty = False
         return params
 
+    @hides_frames
     def init_params(
         self,
         initializer: Any = INITIALIZER,
@@ -180,6 +182,7 @@ class BucketingModule(AssignedModule):
 
     # --- executors -----------------------------------------------------------------------------------------
 
+    @hides_frames
     def bind(
         self,
         data_shapes: Any,
@@ -224,6 +227,7 @@ class BucketingModule(AssignedModule):
         if self.optimizer_initialized:
             self._curr_module.borrow_optimizer(self._lender)
 
+    @hides_frames
     def switch_bucket(self, bucket_key: Any, data_shapes: Any, label_shapes: Any = None) -> None:
         """Make another bucket the present one.
 
@@ -258,6 +262,7 @@ class BucketingModule(AssignedModule):
             if module.binded:
                 module.install_monitor(mon)
 
+    @hides_frames
     def init_optimizer(
         self, kvstore: Any = "local", optimizer: Any = "sgd", optimizer_params: Any = SGD, force_init: bool = False
     ) -> None:
@@ -282,17 +287,20 @@ class BucketingModule(AssignedModule):
         self._curr_module.prepare(data_batch, sparse_row_id_fn=sparse_row_id_fn)
         self.switch_bucket(before, None, None)
 
+    @hides_frames
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
         """Compute the outputs of a batch by the module of its bucket."""
         self._check_ready("forward")
         self.switch_bucket(data_batch.bucket_key, data_batch.provide_data, data_batch.provide_label)
         self._curr_module.forward(data_batch, is_train=is_train)
 
+    @hides_frames
     def backward(self, out_grads: Any = None) -> None:
         """Compute the gradients; ``out_grads`` are those of outputs that are no losses."""
         self._check_ready("backward")
         self._curr_module.backward(out_grads=out_grads)
 
+    @hides_frames
     def update(self) -> None:
         """Update the parameters with the gradients of the last batch."""
         self._check_ready("update", optimizer=True)
@@ -309,6 +317,7 @@ class BucketingModule(AssignedModule):
         self._check_ready("get_input_grads")
         return self._curr_module.get_input_grads(merge_multi_context=merge_multi_context)
 
+    @hides_frames
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
         """Let a metric take in the outputs of the last batch, and its labels; ``pre_sliced`` ones are by device."""
         self._check_ready("update_metric")
@@ -316,6 +325,7 @@ class BucketingModule(AssignedModule):
 
     # --- files ---------------------------------------------------------------------------------------------
 
+    @hides_frames
     def save_checkpoint(self, prefix: str, epoch: int, remove_amp_cast: bool = False) -> None:
         """Save ``prefix-0003.params``, a ``prefix-<key>-symbol.json`` for each bucket, and the keys, integers.
 

@@ -13,6 +13,8 @@ from hybridc import optimizer as opt
 from hybridc.array.ndarray import NDArray
 from hybridc.context import Context
 from hybridc.errors import CheckError, MXNetError, ShapeError
+from hybridc.ground.display.tracebacks import hides_frames
+from hybridc.ground.location import user_depth
 from hybridc.ground.whole_files import write_whole
 from hybridc.initializer import InitDesc
 from hybridc.io import DataDesc
@@ -59,6 +61,7 @@ class Module(AssignedModule):
     (4, 2)
     """
 
+    @hides_frames
     def __init__(
         self,
         symbol: Any,
@@ -147,6 +150,7 @@ class Module(AssignedModule):
             made._compiled_entries = adopted(file)
         return made
 
+    @hides_frames
     def save_checkpoint(
         self, prefix: str, epoch: int, save_optimizer_states: bool = False, remove_amp_cast: bool = True
     ) -> None:
@@ -201,6 +205,7 @@ class Module(AssignedModule):
         else:
             write_whole(fname, self._updater.get_states())
 
+    @hides_frames
     def load_optimizer_states(self, fname: str) -> None:
         """Load what :meth:`save_optimizer_states` saved.
 
@@ -272,6 +277,7 @@ class Module(AssignedModule):
         self._exec_group.get_params(self._arg_params, self._aux_params)
         self._params_dirty = False
 
+    @hides_frames
     def init_params(
         self,
         initializer: Any = INITIALIZER,
@@ -284,7 +290,8 @@ class Module(AssignedModule):
         """Set the parameters to given values, or by an initializer; see :meth:`BaseModule.init_params`."""
         if self.params_initialized and not force_init:
             warnings.warn(
-                "Parameters already initialized and force_init=False. init_params call ignored.", stacklevel=2
+                "Parameters already initialized and force_init=False. init_params call ignored.",
+                stacklevel=user_depth(),
             )
             return
         self._check_bound("init_params")
@@ -316,6 +323,7 @@ class Module(AssignedModule):
 
     # --- executors -----------------------------------------------------------------------------------------
 
+    @hides_frames
     def bind(
         self,
         data_shapes: Any,
@@ -379,6 +387,7 @@ class Module(AssignedModule):
         self._data_shapes = []
         self._label_shapes = None
 
+    @hides_frames
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
         """Go on with batches of other shapes; :meth:`forward` does it by itself.
 
@@ -392,6 +401,7 @@ class Module(AssignedModule):
         self._exec_group.reshape(*found)
         self._data_shapes, self._label_shapes = found
 
+    @hides_frames
     def compile(self) -> None:
         """Compile the forward, and when training the backward, for the shapes that it is bound to, without running."""
         self._check_bound("compile")
@@ -405,6 +415,7 @@ class Module(AssignedModule):
 
     # --- the optimizer -------------------------------------------------------------------------------------
 
+    @hides_frames
     def init_optimizer(
         self, kvstore: Any = "local", optimizer: Any = "sgd", optimizer_params: Any = SGD, force_init: bool = False
     ) -> None:
@@ -430,7 +441,7 @@ class Module(AssignedModule):
                 warnings.warn(
                     "Optimizer created manually outside Module but rescale_grad is not normalized to "
                     f"1.0/batch_size/num_workers ({optimizer.rescale_grad} vs. {rescale_grad}). Is this intended?",
-                    stacklevel=2,
+                    stacklevel=user_depth(),
                 )
             if not optimizer.idx2name:
                 optimizer.idx2name = names
@@ -470,6 +481,7 @@ class Module(AssignedModule):
 
     # --- computing -----------------------------------------------------------------------------------------
 
+    @hides_frames
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
         """Compute the outputs of a batch, whose shapes may be others than those before."""
         self._check_ready("forward")
@@ -493,11 +505,13 @@ class Module(AssignedModule):
             ]
         self.reshape(data, labels or None)
 
+    @hides_frames
     def backward(self, out_grads: Any = None) -> None:
         """Compute the gradients; ``out_grads`` are those of outputs that are no losses."""
         self._check_ready("backward")
         self._exec_group.backward(out_grads=out_grads)
 
+    @hides_frames
     def update(self) -> None:
         """Update the parameters with the gradients of the last batch."""
         self._check_ready("update", optimizer=True)
@@ -522,6 +536,7 @@ class Module(AssignedModule):
         self._check_ready("get_input_grads")
         return self._exec_group.get_input_grads(merge_multi_context=merge_multi_context)
 
+    @hides_frames
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
         """Let a metric take in the outputs of the last batch, and its labels; ``pre_sliced`` ones are by device."""
         self._exec_group.update_metric(eval_metric, labels, pre_sliced)

@@ -8,6 +8,7 @@ from typing import Any
 
 from hybridc.array.ndarray import NDArray
 from hybridc.errors import CheckError
+from hybridc.ground.display.tracebacks import hides_frames
 from hybridc.module.base_module import INITIALIZER, SGD, BaseModule
 
 __all__ = ["SequentialModule"]
@@ -105,6 +106,7 @@ class SequentialModule(BaseModule):
             states.update(found[1])
         return arguments, states
 
+    @hides_frames
     def init_params(
         self,
         initializer: Any = INITIALIZER,
@@ -135,6 +137,7 @@ class SequentialModule(BaseModule):
 
     # --- executors -----------------------------------------------------------------------------------------
 
+    @hides_frames
     def bind(
         self,
         data_shapes: Any,
@@ -179,6 +182,7 @@ class SequentialModule(BaseModule):
         for module in self._modules:
             module.install_monitor(mon)
 
+    @hides_frames
     def init_optimizer(
         self, kvstore: Any = "local", optimizer: Any = "sgd", optimizer_params: Any = SGD, force_init: bool = False
     ) -> None:
@@ -195,6 +199,7 @@ class SequentialModule(BaseModule):
 
     # --- computing -----------------------------------------------------------------------------------------
 
+    @hides_frames
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
         """Compute the outputs of a batch."""
         self._check_ready("forward")
@@ -210,6 +215,7 @@ class SequentialModule(BaseModule):
                     batch.provide_data = [(n, x.shape) for n, x in zip(names, batch.data, strict=True)]
             module.forward(batch, is_train=is_train)
 
+    @hides_frames
     def backward(self, out_grads: Any = None) -> None:
         """Compute the gradients of all modules, the last one first."""
         self._check_ready("backward")
@@ -218,6 +224,7 @@ class SequentialModule(BaseModule):
             if i:
                 out_grads = module.get_input_grads()
 
+    @hides_frames
     def update(self) -> None:
         """Update the parameters of all modules with the gradients of the last batch."""
         self._check_ready("update", optimizer=True)
@@ -236,6 +243,7 @@ class SequentialModule(BaseModule):
             raise CheckError("get_input_grads: there are none; bind with inputs_need_grad=True")
         return self._modules[0].get_input_grads(merge_multi_context=merge_multi_context)
 
+    @hides_frames
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
         """Let a metric take in the outputs of all modules that take labels."""
         self._check_ready("update_metric")

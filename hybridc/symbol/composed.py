@@ -35,7 +35,7 @@ from hybridc.errors import (
     UnknownShapeError,
     UnsupportedError,
 )
-from hybridc.ground.display.tracebacks import boundary, hide_frames
+from hybridc.ground.display.tracebacks import boundary, hide_frames, hides_frames
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.location import Location, user_location
 from hybridc.ground.state import STATE
@@ -506,6 +506,7 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
 
     # --- shapes and dtypes ---------------------------------------------------------------------------------
 
+    @hides_frames
     def infer_shape(self, *args: Any, **kwargs: Any) -> Any:
         """Shapes of (arguments, outputs, auxiliary states) that follow from those given; 0 is an unknown size.
 
@@ -527,10 +528,12 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
         """
         return listed_shapes(self.entries, args, kwargs, partial=False)
 
+    @hides_frames
     def infer_shape_partial(self, *args: Any, **kwargs: Any) -> Any:
         """As :meth:`infer_shape`; what remains unknown is ``()``, or has sizes of 0."""
         return listed_shapes(self.entries, args, kwargs, partial=True)
 
+    @hides_frames
     def infer_type(self, *args: Any, **kwargs: Any) -> Any:
         """Dtypes of (arguments, outputs, auxiliary states) that follow from those given as to :meth:`infer_shape`.
 
@@ -541,6 +544,7 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
         """
         return listed_types(self.entries, args, kwargs, partial=False)
 
+    @hides_frames
     def infer_type_partial(self, *args: Any, **kwargs: Any) -> Any:
         """As :meth:`infer_type`; what remains unknown is None."""
         return listed_types(self.entries, args, kwargs, partial=True)
@@ -588,6 +592,7 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
 
     # --- running -------------------------------------------------------------------------------------------
 
+    @hides_frames
     def bind(
         self,
         ctx: Any = None,
@@ -631,6 +636,7 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
         """
         return executor.bind(self, ctx, args, args_grad, grad_req, aux_states, group2ctx)
 
+    @hides_frames
     def simple_bind(
         self,
         ctx: Any = None,
@@ -681,6 +687,7 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
             self, ctx, grad_req, type_dict, stype_dict, shared_exec, shared_buffer, kwargs, group2ctx
         )
 
+    @hides_frames
     def eval(self, ctx: Any = None, **kwargs: Any) -> Any:
         """The results, as a list of NDArrays, for the arrays given by name.
 

@@ -101,7 +101,23 @@ EAGER = {
     "a metric": lambda: mx.metric.Accuracy().update([nd.ones((7,))], [X]),
     "a gradient": lambda: autograd.grad(X, [X]),
     "a file": lambda: nn.Dense(3).load_parameters("/nosuch"),
+    "states of a layer": lambda: gluon.rnn.LSTM(2)(X),
+    "a module": lambda: mx.mod.Module(mx.sym.var("x")),
+    "a module's fit": lambda: module().fit(mx.io.NDArrayIter(np.ones((4, 3)), np.ones(4), 2), num_epoch=1),
+    "a module's forward": lambda: module().forward(mx.io.DataBatch([X])),
+    "shapes of a symbol": lambda: dots().infer_shape(a=(2, 3)),
+    "a symbol's executor": lambda: dots().simple_bind(mx.cpu(), a=(2, 3)),
+    "values of a symbol": lambda: dots().eval(a=X),
+    "an executor": lambda: mx.sym.exp(mx.sym.var("a")).simple_bind(mx.cpu(), a=(2,)).forward(a=X),
 }
+
+
+def dots():
+    return mx.sym.dot(mx.sym.var("a"), mx.sym.var("a"))
+
+
+def module():
+    return mx.mod.Module(mx.sym.SoftmaxOutput(mx.sym.reshape(mx.sym.var("data"), shape=(4, 4)), name="softmax"))
 
 
 @pytest.mark.parametrize("name", EAGER)
@@ -180,6 +196,26 @@ def test_numpy_is_shown_where_the_user_called_it_and_hidden_where_hybridc_did():
     assert frames[:2] == ["<lambda>", "forward"]
     assert "inv" in frames  # NumPy's
     assert shown(raised(lambda: nd.linalg.inverse(nd.ones((2, 3))))) == ["<lambda>"]
+
+
+def test_an_estimator():
+    data = gluon.data.DataLoader(gluon.data.ArrayDataset(np.ones((2, 3), "f"), np.ones((2, 9), "f")), 2)
+    net = nn.Dense(3, in_units=3)
+    net.initialize()
+    trainer = gluon.Trainer(net.collect_params(), "sgd")
+    estimator = gluon.contrib.estimator.Estimator(net, gluon.loss.L2Loss(), trainer=trainer)
+    assert shown(raised(lambda: estimator.fit(data, epochs=1))) == ["<lambda>"]
+
+
+def test_a_warning_of_a_module_names_the_users_line():
+    with pytest.warns(UserWarning, match="label_names") as caught:
+        made = mx.mod.Module(mx.sym.exp(mx.sym.var("data")))
+    with pytest.warns(UserWarning, match="label_shapes") as bound:
+        made.bind([("data", (2, 3))])
+    made.init_params()
+    with pytest.warns(UserWarning, match="init_params call ignored") as again:
+        made.init_params()
+    assert {w.filename for w in (*caught, *bound, *again)} == {__file__}
 
 
 def test_backward_and_step():

@@ -19,6 +19,7 @@ from hybridc.gluon.rnn.basic_cells import GRUCell, LSTMCell, RNNCell
 from hybridc.gluon.rnn.modifiers import DropoutCell
 from hybridc.gluon.rnn.stacks import BidirectionalCell, HybridSequentialRNNCell
 from hybridc.gluon.utils import shape_is_known
+from hybridc.ground.display.tracebacks import hides_frames
 from hybridc.ground.state import inside_rule
 from hybridc.trace.traced import Symbol, TracedSymbol
 
@@ -225,6 +226,7 @@ class _RNNLayer(HybridBlock):
     def __call__(self, inputs: Any, states: None = None, sequence_length: Any = None) -> NDArray: ...
     @overload
     def __call__(self, inputs: Any, states: Any, sequence_length: Any = None) -> tuple[NDArray, list[NDArray]]: ...
+    @hides_frames
     def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, inputs: Any, states: Any = None, sequence_length: Any = None
     ) -> Any:

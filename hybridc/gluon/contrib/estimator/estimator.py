@@ -34,6 +34,7 @@ from hybridc.gluon.contrib.estimator.utils import (
 from hybridc.gluon.data import DataLoader
 from hybridc.gluon.loss import Loss
 from hybridc.gluon.trainer import Trainer
+from hybridc.ground.display.tracebacks import hides_frames
 from hybridc.io.progress import progress
 from hybridc.metric import Loss as LossMetric
 
@@ -236,6 +237,7 @@ class Estimator:
 
     # --- loops ---------------------------------------------------------------------------------------------
 
+    @hides_frames
     def evaluate(self, val_data: Any, batch_axis: int = 0, event_handlers: Any = None) -> None:
         """Compute :attr:`val_metrics` of a loader's data; handlers of epochs and batches are called.
 
@@ -264,6 +266,7 @@ class Estimator:
         for handler in epoch_end:
             handler.epoch_end(self)
 
+    @hides_frames
     def fit(
         self,
         train_data: Any,
