@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar, cast
 
 from hybridc.errors import CheckError
+from hybridc.ground.location import user_depth
 
 string_types = (str,)  # as programs import it from here, too
 
@@ -77,7 +78,7 @@ def enter(registry: dict[str, type[Any]], nickname: str, klass: C) -> C:
         warnings.warn(
             f"new {nickname} {klass.__module__}.{klass.__name__} overrides {known.__module__}.{known.__name__}",
             UserWarning,
-            stacklevel=3,
+            stacklevel=user_depth(),
         )
     registry[name] = klass
     return klass
@@ -117,7 +118,7 @@ def get_register_func(base_class: type[T], nickname: str) -> Register:
                 f"new {nickname} {klass.__module__}.{klass.__name__} registered as {key!r} "
                 f"overrides {known.__module__}.{known.__name__}",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=user_depth(),
             )
         registry[key] = klass
         return klass

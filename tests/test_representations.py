@@ -299,3 +299,20 @@ print(before, len(after))
 """
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert re.fullmatch(r"\[\] [1-9]\n", ran.stdout), ran.stdout
+
+
+def test_iterators_modules_and_composed_transforms():
+    data = mx.io.NDArrayIter(np.ones((8, 3)), np.zeros(8), 2)
+    assert repr(data) == "NDArrayIter(data=float32[8, 3], softmax_label=float32[8], batch_size=2)"
+    made = mx.mod.Module(mx.sym.SoftmaxOutput(mx.sym.var("data"), name="softmax"))
+    assert repr(made) == "Module(<Symbol softmax>, data, softmax_label; not bound)"
+    made.bind(data.provide_data, data.provide_label)
+    assert repr(made) == "Module(<Symbol softmax>, data[2, 3], softmax_label[2])"
+    both = gluon.data.vision.transforms.Compose([nn.Flatten(), len])
+    assert repr(both) == "Compose(\n  (0): Flatten\n  (1): <built-in function len>\n)"
+
+
+def test_a_warning_of_an_optimizer_names_the_users_line():
+    with pytest.warns(UserWarning, match="base_lr") as caught:
+        optimizer.SGD(learning_rate=0.1, lr_scheduler=lr_scheduler.CosineScheduler(100))
+    assert [w.filename for w in caught] == [__file__]

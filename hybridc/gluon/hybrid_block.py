@@ -301,7 +301,7 @@ class Block(BlockRoot):
                     f'"{type(self).__name__}.{name}" is an unregistered container with Blocks: lists, tuples '
                     "and dicts do not make them children. Use register_child(), nn.Sequential or "
                     "nn.HybridSequential.",
-                    stacklevel=3,
+                    stacklevel=user_depth(),
                 )
 
     def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, Parameter]:
@@ -453,7 +453,7 @@ class Block(BlockRoot):
         filename:
             The file.
         """
-        warnings.warn("save_params is deprecated. Please use save_parameters.", stacklevel=2)
+        warnings.warn("save_params is deprecated. Please use save_parameters.", stacklevel=user_depth())
         self.collect_params().save(filename, strip_prefix=self.prefix)
 
     def load_params(
@@ -472,7 +472,7 @@ class Block(BlockRoot):
         ignore_extra:
             Whether arrays of the file that no parameter has the name of are left out; else they are a ValueError.
         """
-        warnings.warn("load_params is deprecated. Please use load_parameters.", stacklevel=2)
+        warnings.warn("load_params is deprecated. Please use load_parameters.", stacklevel=user_depth())
         self.load_parameters(filename, ctx, allow_missing, ignore_extra)
 
     # --- calls ---------------------------------------------------------------------------------------------
@@ -667,7 +667,9 @@ class Block(BlockRoot):
         """
         for block in self._tree():
             if isinstance(block, HybridBlock) and block.is_active:
-                raise CheckError(f'"{block.name}" must not be hybridized to print summary.')
+                raise CheckError(
+                    f'"{block.name}" must not be hybridized to print summary: call hybridize(False) before'
+                )
         print(summary(self, inputs))  # noqa: T201
 
     def _tree(self) -> Iterator[Block]:
@@ -703,7 +705,7 @@ class Block(BlockRoot):
 
         return block_html(self)
 
-    def _repr(self, children: Mapping[str, Block]) -> str:
+    def _repr(self, children: Mapping[str, object]) -> str:
         lines = "\n".join(f"  ({name}): {indent(repr(block), 2)}" for name, block in children.items())
         return f"{type(self).__name__}(\n{lines}\n)"
 
@@ -838,7 +840,7 @@ class HybridBlock(Block):
             warnings.warn(
                 f'"{self}" is being hybridized while still having forward hook/pre-hook. If "{self}" is a '
                 "child of HybridBlock, the hooks will not take effect.",
-                stacklevel=2,
+                stacklevel=user_depth(),
             )
         self._active = bool(active)
         vars(self)["_backends"] = backends_of(self._backends, kwargs)

@@ -20,6 +20,7 @@ from hybridc.gluon.utils import brief, indent, shape_is_known
 from hybridc.ground.absent import explain_habits
 from hybridc.ground.display.tracebacks import boundary, hide_frames, hides_frames
 from hybridc.ground.hooks import HOOKS
+from hybridc.ground.location import user_depth
 from hybridc.ground.state import STATE
 from hybridc.nd import storage
 from hybridc.symbol.variables import parameter_variable
@@ -443,7 +444,7 @@ class Parameter:
         if self._data is not None and not force_reinit:
             warnings.warn(
                 f"Parameter '{self.name}' is already initialized, ignoring. Set force_reinit=True to re-initialize.",
-                stacklevel=2,
+                stacklevel=user_depth(),
             )
             return
         devices = _devices(ctx, self.name)
@@ -697,7 +698,7 @@ class Constant(Parameter):
                 f'Constant parameter "{self.name}" does not support grad_req other than "null", and new '
                 f'value "{req}" '
                 "is ignored.",
-                stacklevel=2,
+                stacklevel=user_depth(),
             )
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from hybridc.array.ndarray import NDArray, constant_values, wrap
 from hybridc.errors import ArgumentTypeError, CheckError, MXNetError, UnsupportedError
+from hybridc.ground.display.arguments_text import typed
 from hybridc.ground.limits import thread_pool
 from hybridc.nd.creation import array
 
@@ -478,6 +479,10 @@ class NDArrayIter(DataIter):
         self._left = self.idx[:0]  # the samples that roll over
         self.cursor = -batch_size
         self.reset()
+
+    def __repr__(self) -> str:
+        arrays = [f"{name}={typed(x.dtype, x.shape)}" for name, x in (*self.data, *self.label)]
+        return f"{type(self).__name__}({', '.join([*arrays, f'batch_size={self.batch_size}'])})"
 
     @property
     def provide_data(self) -> list[DataDesc]:

@@ -220,6 +220,12 @@ class Module(AssignedModule):
         else:
             self._updater.set_states(Path(fname).read_bytes())
 
+    def __repr__(self) -> str:
+        inputs = [*self._data_names, *self._label_names]
+        if self.binded:
+            inputs = [f"{x.name}{list(x.shape)}" for x in (*self.data_shapes, *(self.label_shapes or ()))]
+        return f"Module({self._symbol!r}, {', '.join(inputs)}{'' if self.binded else '; not bound'})"
+
     # --- names and shapes ----------------------------------------------------------------------------------
 
     @property

@@ -11,6 +11,7 @@ import numpy as np
 from hybridc.array.ndarray import NDArray
 from hybridc.context import Context
 from hybridc.errors import MXNetError, ShapeError
+from hybridc.ground.location import user_depth
 from hybridc.operator.custom import _PROPS
 
 
@@ -234,7 +235,7 @@ def register(reg_name: str) -> Callable[[Prop], Prop]:
             warnings.warn(
                 f"custom operator {reg_name!r} was {old.__module__}.{old.__qualname__}, now it is "
                 f"{given.__module__}.{given.__qualname__}",
-                stacklevel=2,
+                stacklevel=user_depth(),
             )
         _PROPS[reg_name] = given
         return prop_cls

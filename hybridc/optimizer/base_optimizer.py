@@ -109,7 +109,7 @@ class Optimizer:
                 f"the scheduler's base_lr {lr_scheduler.base_lr} is overwritten by the optimizer's "
                 f"learning_rate {learning_rate}",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=user_depth(),
             )
             lr_scheduler.base_lr = learning_rate
         self.wd = wd
@@ -228,7 +228,7 @@ class Optimizer:
             f"accumulating in {np.dtype(weight.dtype)} can lead to poor accuracy or slow convergence; "
             "consider multi_precision=True",
             UserWarning,
-            stacklevel=2,
+            stacklevel=user_depth(),
         )
         return self.create_state(index, weight)
 

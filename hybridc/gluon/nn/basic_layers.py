@@ -14,6 +14,7 @@ from hybridc.gluon.naming import BlockOptions
 from hybridc.gluon.nn.activations import Activation
 from hybridc.gluon.nn.batch_norm_layer import BatchNorm, BatchNormReLU
 from hybridc.gluon.nn.group_norm_layers import GroupNorm, InstanceNorm
+from hybridc.ground.location import user_depth
 
 __all__ = [
     "BatchNorm",
@@ -122,7 +123,7 @@ class Sequential(_Stack):
             warnings.warn(
                 f"All children of this Sequential layer '{self.prefix}' are HybridBlocks. Consider using "
                 "HybridSequential for the best performance.",
-                stacklevel=2,
+                stacklevel=user_depth(),
             )
         super().hybridize(active, **kwargs)
 

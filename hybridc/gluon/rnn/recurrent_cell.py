@@ -287,6 +287,6 @@ def _is_ours(func: Any) -> bool:
 
 
 def _composes(func: Any) -> bool:
-    """Whether a function of ours makes symbols that have names."""
-    written_in = getattr(func, "__globals__", {}).get("__name__", "")  # wraps() leaves this alone
+    """Whether a function of ours makes symbols that have names: those of ``mx.sym``, which wrap those of ``mx.nd``."""
+    written_in: str = getattr(func, "__globals__", {}).get("__name__", "")
     return func is var or (composing() and written_in.startswith("hybridc.symbol."))

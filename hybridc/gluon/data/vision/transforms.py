@@ -85,6 +85,9 @@ class Compose(Block):
     def __getitem__(self, index: int) -> Callable[[Any], Any]:
         return self._transforms[index]
 
+    def __repr__(self) -> str:
+        return self._repr({str(i): transform for i, transform in enumerate(self._transforms)})
+
 
 class HybridCompose(HybridSequential):
     """Hybrid transforms one after the other, compiled as one.
