@@ -1086,7 +1086,8 @@ class HybridBlock(Block):
         """
         graph = self.__dict__.get("_cached_graph")
         if not self._active:
-            return Report(f"{self.name} is not hybridized: call hybridize(), then the block")
+            told = "call hybridize(), then the block; a TrainStep has an explain() of its own"
+            return Report(f"{self.name} is not hybridized: {told}")
         if graph is None:
             return Report(f"{self.name} is hybridized, but nothing is compiled yet: call it")
         return graph.report()

@@ -83,7 +83,10 @@ def test_explain_text():
         "    kernel fused_exp_multiply: 96 bytes, 24 FLOPs; " + line
     )
     net.hybridize(False)
-    assert net.explain() == "net is not hybridized: call hybridize(), then the block"
+    assert (
+        net.explain()
+        == "net is not hybridized: call hybridize(), then the block; a TrainStep has an explain() of its own"
+    )
 
 
 def test_changed_attribute_is_seen_and_named():

@@ -524,7 +524,10 @@ def test_nothing_long_is_unfolded(tree):
 def test_page_of_what_is_not_compiled():
     net = Mixed(prefix="mixed_")
     tree = parse(net.explain().html())
-    assert tree.all("pre")[0].text() == "mixed is not hybridized: call hybridize(), then the block"
+    assert (
+        tree.all("pre")[0].text()
+        == "mixed is not hybridized: call hybridize(), then the block; a TrainStep has an explain() of its own"
+    )
     assert not tree.all("section")
     assert not tree.all("input")
 
@@ -639,6 +642,8 @@ def test_a_training_step():
     step(mx.nd.ones((4, 3)), mx.nd.ones((4, 2)))
     report = step.explain()
     assert re.search(r"kernel \w+: .*net Dense", report)
+    assert re.search(r"kernel \w+: .*net Dense(?:, | to )step", report)  # the optimizer has no line of its own
+    assert Path(__file__).name not in report
     tree = parse(report.html())
     assert len(tree.all("section")) == 1
     ((_, entry, _),) = step._block.compiled._kept()

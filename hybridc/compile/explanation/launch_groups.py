@@ -66,12 +66,14 @@ class Naming:
     """What launches are called in a report: ``paths`` of blocks by their names, and the ``times`` that were recorded.
 
     ``times`` has how often a step ran, and the seconds of all its runs, by the title of its graph and its index.
+    ``rest`` is what runs for no block at all, if that is no line of the user's: the ``step`` of a TrainStep.
     """
 
     paths: Mapping[str, BlockPath] = field(default_factory=lambda: dict[str, BlockPath]())
     times: Mapping[tuple[str, int], tuple[int, float]] = field(
         default_factory=lambda: dict[tuple[str, int], tuple[int, float]]()
     )
+    rest: str = ""
 
     def layers(self, lines: Iterable[SourceLine]) -> list[BlockPath]:
         """The blocks for which some lines run, but for those inside others of them.
@@ -84,8 +86,8 @@ class Naming:
 
     def places(self, lines: Sequence[SourceLine]) -> list[str]:
         """The layers for which lines run, and the lines that are the explained network's own."""
-        own = [line for line in lines if line.block not in self.paths]
-        return list(dict.fromkeys([*map(str, self.layers(lines)), *map(str, own)]))
+        own = [str(line) if line.block else self.rest or str(line) for line in lines if line.block not in self.paths]
+        return list(dict.fromkeys([*map(str, self.layers(lines)), *own]))
 
 
 # --- groups -----------------------------------------------------------------------------------------------------------

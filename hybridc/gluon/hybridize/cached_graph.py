@@ -253,6 +253,7 @@ class EntryCache(Generic[E]):
 
     #: What reports call the block.
     root = "net"
+    rest = ""  # what operators outside of blocks are called
 
     def __init__(self, block: Any, is_static: bool = False) -> None:
         self._block = weakref.ref(block)
@@ -458,7 +459,7 @@ class EntryCache(Generic[E]):
     def _naming(self) -> Naming:
         """What its launches are called: by blocks of the network, and by the times that the profiler recorded."""
         block = self._block()
-        return Naming({} if block is None else block_paths(block, self.root), RECORDER.step_times())
+        return Naming({} if block is None else block_paths(block, self.root), RECORDER.step_times(), self.rest)
 
     def _alike(self, naming: Naming) -> list[list[_Kept]]:
         """The signatures that are kept, those together that differ in sizes alone.

@@ -303,6 +303,7 @@ class StepGraphs(EntryCache[StepEntry]):
     """The compiled steps of one network, loss and trainer, by signature."""
 
     root = ""  # the network and the loss are its children
+    rest = "step"  # heads of gradients, and the optimizer
 
     def _make(self, block: Any, args: tuple[Any, ...], reason: str) -> StepEntry:
         return StepEntry(block, *_forward(block, args), reason, self._is_static)
