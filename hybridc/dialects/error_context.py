@@ -134,8 +134,11 @@ def _raise_about_signature(op: Operator, method: str, error: Exception, args: Se
 
 
 @contextlib.contextmanager
-def user_code(where: str, training: bool | None = None) -> Generator[None]:
-    """A context manager for a user's method: no recording, no tracing; errors get operator and line as context."""
+def user_code(where: str, training: bool | None = None, takes: str = "") -> Generator[None]:
+    """A context manager for a user's method: no recording, no tracing; errors get operator and line as context.
+
+    ``takes`` names the arguments that it is called with, for a method that has others.
+    """
     before = STATE.recording, STATE.training, STATE.trace
     STATE.recording, STATE.trace = False, None
     if training is not None:
@@ -149,6 +152,8 @@ def user_code(where: str, training: bool | None = None) -> Generator[None]:
         what = f"{type(error).__name__}: {error}"
         if isinstance(error, ValueError) and "read-only" in str(error):
             what += "; an operator must not change its inputs, so work on a copy: x.copy()"
+        if takes and isinstance(error, TypeError) and not user_frames(error):
+            raise CustomOpError(f"{where} must take these arguments by name: {takes} ({error})") from error
         raise CustomOpError(f"{where} raised {what} ({user_line(error)})") from error
     finally:
         STATE.recording, STATE.training, STATE.trace = before

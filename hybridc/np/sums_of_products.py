@@ -56,7 +56,13 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     x, y = operand(a), operand(b)
     if not x.ndim or not y.ndim:
         return multiply(x, y, out=out)
-    return into(tensordot(x, y, ([x.ndim - 1], [max(y.ndim - 2, 0)])), out)
+    along = max(y.ndim - 2, 0)
+    if x.shape[-1] != y.shape[along]:
+        raise ValueError(
+            f"dot: shapes {x.shape} and {y.shape} do not fit: a has {x.shape[-1]} elements along its last axis, b has "
+            f"{y.shape[along]} along axis {along}"
+        )
+    return into(tensordot(x, y, ([x.ndim - 1], [along])), out)
 
 
 def matmul(a: Any, b: Any, out: Any = None, **kwargs: Any) -> Any:

@@ -245,7 +245,10 @@ class CustomCall:
         auxiliary = [as_default(NDArray(a.copy())) for a in arrays[count:]]
         where = self.where("forward", state.op)
         # COMPAT(mxnet): there an operator can write in_data, and so its caller's arrays.
-        with user_code(where, train), recorded("custom operator", f"{self.op_type}.forward"):
+        with (
+            user_code(where, train, "is_train, req, in_data, out_data, aux"),
+            recorded("custom operator", f"{self.op_type}.forward"),
+        ):
             state.op.forward(
                 is_train=train,
                 req=["write"] * len(results),
@@ -275,7 +278,8 @@ class CustomCall:
         results = [as_default(wrap(zeros(stype, s, d))) for stype, s, d in shapes]
         given = list(results)
         where = self.where("backward", state.op)
-        with user_code(where), recorded("custom operator", f"{self.op_type}.backward"):
+        takes = "req, out_grad, in_data, out_data, in_grad, aux"
+        with user_code(where, takes=takes), recorded("custom operator", f"{self.op_type}.backward"):
             state.op.backward(
                 req=["write" if n else "null" for n in needed[:ins]],
                 out_grad=self._values("out_grad", ograds),

@@ -200,6 +200,22 @@ class Checked(mx.operator.CustomOp):
         self.assign(in_grad[0], req[0], out_grad[0].reshape((7,)))
 
 
+class OtherNames(mx.operator.CustomOp):
+    def forward(self, train, req, ins, outs, aux):
+        self.assign(outs[0], req[0], ins[0])
+
+
+@mx.operator.register("errors_other_names")
+class OtherNamesProp(mx.operator.CustomOpProp):
+    def create_operator(self, ctx, shapes, dtypes):
+        return OtherNames()
+
+
+@case
+def custom_operator_with_other_names():
+    call(lambda F, x: F.Custom(x, op_type="errors_other_names"), X)
+
+
 @mx.operator.register("errors_checked")
 class CheckedProp(mx.operator.CustomOpProp):
     def create_operator(self, ctx, shapes, dtypes):
@@ -452,6 +468,21 @@ def input_by_keyword():
 @case
 def argument_of_a_layer():
     nn.Dense(2, in_feature=3)
+
+
+class Narrow(nn.Dense):
+    def __init__(self):
+        super().__init__(2, in_feature=3)
+
+
+@case
+def argument_that_a_class_gives_to_its_base():
+    Narrow()
+
+
+@case
+def product_of_numpy_arrays():
+    mx.np.dot(mx.np.ones((2, 3)), mx.np.ones((2, 3)))
 
 
 @case

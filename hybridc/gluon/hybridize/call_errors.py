@@ -15,12 +15,18 @@ from hybridc.ground.location import is_users
 def unknown_arguments(cls: type, names: Iterable[str]) -> ArgumentTypeError:
     """That a block's class takes no argument of the first name, and which one may be meant."""
     name = next(iter(names))
+    cls = next(filter(_passes_on, cls.__mro__), cls)  # a class in front of it gave the argument
     known = _taken(cls)
     text = f"{cls.__name__} has no argument {name!r}"
     meant = _meant(name, known)
     if meant:
         return ArgumentTypeError(f"{text}; {meant}")
     return ArgumentTypeError(f"{text}; it takes {', '.join(known)}" if known else text)
+
+
+def _passes_on(cls: type) -> bool:
+    """Whether a class passes arguments on to its bases that it does not name."""
+    return any(p.kind is p.VAR_KEYWORD for p in inspect.signature(cls.__init__).parameters.values())
 
 
 def _taken(cls: type) -> list[str]:
