@@ -15,6 +15,7 @@ _MEMORY = "memory"
 # Steps of compiled graphs, which count by their lines, too.
 _STEPS, _LINE = ("kernel", "loop", "host"), "line"
 _NAME = 25  # the width of MXNet's column of names
+_WIDEST = 60  # longer names have a line of their own
 # So many lines of a fused kernel are its name in the table.
 _LINES = 3
 # MXNet's name of the group of memory; others have the names of their categories.
@@ -97,7 +98,7 @@ class Aggregates:
         value = ("Min Value", "Max Value", "Avg Value")
         for groups, heads in ((self._memory, use), (self._times, time), (self._counters, value)):
             for category in sorted(groups):
-                width = max(_NAME, *map(len, groups[category]))
+                width = max(_NAME, *(len(name) for name in groups[category] if len(name) <= _WIDEST))
                 lines += [category, "================="]
                 lines += [
                     _row(width, "Name", "Total Count", heads),
@@ -107,6 +108,9 @@ class Aggregates:
                     numbers = [entry.least, entry.most, entry.mean]
                     if len(heads) > len(numbers):
                         numbers.insert(0, entry.total)
+                    if len(name) > _WIDEST:
+                        lines.append(name)
+                        name = ""
                     lines.append(_row(width, name, str(entry.count), [f"{n:.4f}" for n in numbers]))
                 lines.append("")
         return "\n".join([*lines, ""])

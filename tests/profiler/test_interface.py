@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -156,6 +157,21 @@ def test_the_order_of_the_table(profiler, key, column, ascending):
     values = [float(row.split()[column]) for row in rows[: rows.index("")]]
     assert len(values) == 4
     assert values == sorted(values, reverse=not ascending)
+
+
+def test_long_names_have_a_line_of_their_own(profiler):
+    profiler.set_config(profile_memory=False)
+    profiler.set_state("run")
+    domain = profiler.Domain("names")
+    for length in (40, 200):
+        with domain.new_task("t" * length):
+            pass
+    lines = profiler.dumps().splitlines()
+    at = lines.index("t" * 200)
+    assert len({len(row) for row in lines if re.search(r" \d+\.\d{4}$", row)}) == 1
+    assert lines[at + 1].split()[0] == "1"
+    assert max(len(row) for row in lines if not row.startswith("t" * 41)) < 130
+    assert next(row for row in lines if row.startswith("t" * 40 + " ")).split()[1] == "1"
 
 
 def test_statistics_are_reset(profiler):
