@@ -12,7 +12,7 @@ from hybridc import autograd
 from hybridc.array.dispatch import execute
 from hybridc.array.ndarray import NDArray, at, wrap
 from hybridc.autograd import record_operator
-from hybridc.compile.explanation.launch_groups import Naming, likeness, program_lines
+from hybridc.compile.explanation.launch_groups import MOST, Naming, likeness, program_lines
 from hybridc.dialects.error_context import raise_located
 from hybridc.errors import MXNetError
 from hybridc.ground.cached import cached_property
@@ -150,19 +150,19 @@ class CompiledGraph:
         plans = [size for size in sizes if size is not None]
         return _NODE_BYTES * len(self.trace.nodes) + sum(plans) if len(plans) == len(sizes) else None
 
-    def summary(self, naming: Naming | None = None) -> list[str]:
-        """Lines for ``net.explain()``: origin, kernels, memory and host calls."""
+    def summary(self, naming: Naming | None = None, most: int = MOST) -> list[str]:
+        """Lines for ``net.explain()``: origin, kernels (``most`` groups of a program), memory and host calls."""
         naming = naming or Naming()
         lines = [line for line in (self.origin, *self.trace.rolled) if line]
         kept = "" if self.backward is None else f", {self.saved_bytes} of them for the backward"
-        lines += _described(self.forward, "forward", naming, kept)
+        lines += _described(self.forward, "forward", naming, most, kept)
         if self.backward is not None:
-            lines += _described(self.backward, "backward", naming)
+            lines += _described(self.backward, "backward", naming, most)
         lines += [f"gradient of {self.trace.leaves[i].name}: the rows that were taken" for i in sorted(self.rows)]
         for heads, graph in self._of_heads.items():
             assert graph.backward is not None
             suffix = "" if graph.forward is self.forward else ", after a forward of its own"
-            lines += _described(graph.backward, f"backward from {_some(heads)}{suffix}", naming)
+            lines += _described(graph.backward, f"backward from {_some(heads)}{suffix}", naming, most)
         return lines
 
     def inputs_of(self, output: int) -> frozenset[int]:
@@ -282,9 +282,9 @@ def _some(heads: Sequence[int]) -> str:
     return f"result{'s' * (len(heads) > 1)} {', '.join(map(str, heads))}"
 
 
-def _described(executable: Executable, name: str, naming: Naming, kept: str = "") -> list[str]:
+def _described(executable: Executable, name: str, naming: Naming, most: int, kept: str = "") -> list[str]:
     """Lines on the kernels, memory and host calls of a program."""
-    head, *lines = program_lines(executable.program, executable.title, naming, kept)
+    head, *lines = program_lines(executable.program, executable.title, naming, kept, most)
     return [f"{name}: {head}", *lines, *[f"  {note}" for note in executable.notes()]]
 
 

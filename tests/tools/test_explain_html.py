@@ -227,6 +227,27 @@ def test_many_sizes_are_one_block():
     assert sorted([int(arena.attrs["data-arena"]), *arenas]) == sorted(program.arena for program in programs_of(net))
 
 
+def test_a_text_of_many_programs_has_at_most_60_lines():
+    """More programs, fewer kernels of each; of many signatures those that were used last."""
+
+    class Powers(nn.HybridBlock):
+        def hybrid_forward(self, F, x):
+            for i in range(x.shape[0]):
+                x = F.sort(F.exp(x) if i % 2 else F.dot(x, x))
+            return x
+
+    net = Powers()
+    net.hybridize()
+    for n in range(2, 11):
+        net(mx.nd.ones((n, n)))
+        text = net.explain()
+        signatures = re.findall(r"^signature \(float32\[(\d+), ", text, re.M)
+        assert signatures == [str(i) for i in range(max(2, n - 5), n + 1)]
+        assert len(text.splitlines()) <= 60
+    assert "3 signatures that were used longer ago" in text
+    assert len(parse(net.explain().html(assembly=False)).all("section")) == 9
+
+
 def test_sizes_with_other_kernels_are_apart():
     net = nn.HybridLambda(lambda F, x: F.exp(x) if x.shape[0] < 4 else F.sort(x))
     net.hybridize()

@@ -202,8 +202,11 @@ def likeness(program: Program) -> tuple[object, ...]:
 # --- texts ------------------------------------------------------------------------------------------------------------
 
 
-def program_lines(program: Program, title: str, naming: Naming, kept: str = "") -> list[str]:
-    """Lines on a program: a head, its groups, loops and host calls; ``kept`` is what the head adds on memory."""
+def program_lines(program: Program, title: str, naming: Naming, kept: str = "", most: int = MOST) -> list[str]:
+    """Lines on a program: a head, its groups, loops and host calls; ``kept`` is what the head adds on memory.
+
+    Of groups, loops and host calls there are at most ``most`` lines each.
+    """
     launched = launches(program, title, naming)
     calls, count = len(program.host_calls), len(launched)
     groups = launch_groups(launched)
@@ -214,23 +217,22 @@ def program_lines(program: Program, title: str, naming: Naming, kept: str = "") 
     return [
         head,
         *([f"  {program.layout}"] if program.layout else []),
-        *[f"  kernel {group}" for group in _largest(groups)],
-        *_rest(groups),
-        *[f"  {line}" for line in counted([*program.loops])],
-        *[f"  {line}" for line in counted([f"host call {call}" for call in program.host_calls])],
+        *[f"  kernel {group}" for group in _largest(groups, most)],
+        *_rest(groups, most),
+        *[f"  {line}" for line in counted([*program.loops], most)],
+        *[f"  {line}" for line in counted([f"host call {call}" for call in program.host_calls], most)],
     ]
 
 
-def _largest(groups: Sequence[LaunchGroup]) -> list[LaunchGroup]:
+def _largest(groups: Sequence[LaunchGroup], most: int) -> list[LaunchGroup]:
     """The groups in their order; of many those that take the most time, or that move the most bytes."""
-    most = sorted(groups, key=lambda g: (g.seconds or 0, g.bytes), reverse=True)[:MOST]
-    kept = {id(group) for group in most}
+    kept = {id(group) for group in sorted(groups, key=lambda g: (g.seconds or 0, g.bytes), reverse=True)[:most]}
     return [group for group in groups if id(group) in kept]
 
 
-def _rest(groups: Sequence[LaunchGroup]) -> list[str]:
+def _rest(groups: Sequence[LaunchGroup], most: int) -> list[str]:
     """A line on the groups that :func:`_largest` leaves out."""
-    kept = {id(group) for group in _largest(groups)}
+    kept = {id(group) for group in _largest(groups, most)}
     rest = [launch for group in groups if id(group) not in kept for launch in group.launches]
     if not rest:
         return []

@@ -15,7 +15,7 @@ import numpy as np
 from hybridc.array.ndarray import NDArray
 from hybridc.array.numpy_array import as_numpy, is_numpy, ndarray
 from hybridc.compile.compiled_graph import Compilation, CompiledGraph, SignatureReport
-from hybridc.compile.explanation.launch_groups import BlockPath, Naming
+from hybridc.compile.explanation.launch_groups import MOST, BlockPath, Naming
 from hybridc.compile.stages import Traced
 from hybridc.context import CPU, Context
 from hybridc.errors import AttributeValueError, MXNetError, NestedArraysError, TraceError
@@ -42,6 +42,9 @@ E = TypeVar("E", bound="Entry")
 
 # So many times the signatures that are kept, those are remembered that were evicted.
 _EVICTED = 8
+#: A report tells of the signatures that were used last, and in so many lines of their programs; of each, some lines are
+#: not of kernels: where it is from, the head, the layout, the rest.
+_SIGNATURES, _PROGRAM_LINES, _LINES_BESIDE = 6, 42, 4
 # The sizes of arrays in a signature's title, and all numbers.
 _SIZES, _NUMBERS = re.compile(r"(?<=[\[ ])\d+(?=[,\]])"), re.compile(r"\d+")
 # How many of the latest reasons for a compilation are remembered.
@@ -448,10 +451,16 @@ class EntryCache(Generic[E]):
             count = len(self._evicted)
             lines.append(f"  {count} signature{'s were' if count > 1 else ' was'} evicted; {self._count()} are kept")
         lines += self._shared()
-        for first, *others in self._alike(naming):
+        alike = self._alike(naming)
+        if len(alike) > _SIGNATURES:
+            lines.append(f"{len(alike) - _SIGNATURES} signatures that were used longer ago: see .html()")
+            alike = alike[-_SIGNATURES:]
+        programs = sum(len(c.programs) for first, *_ in alike for c in first.entry.compilations())
+        most = max(1, min(MOST, _PROGRAM_LINES // max(1, programs) - _LINES_BESIDE))
+        for first, *others in alike:
             lines.append(f"signature {first.title}")
             for graph in first.entry.graphs():
-                lines += ["  " + line for line in graph.summary(naming)]
+                lines += ["  " + line for line in graph.summary(naming, most)]
             lines += ["  " + line for line in first.entry.notes()]
             lines += _other_sizes(others)
         return "\n".join(lines)
