@@ -66,7 +66,7 @@ class Naming:
     """What launches are called in a report: ``paths`` of blocks by their names, and the ``times`` that were recorded.
 
     ``times`` has how often a step ran, and the seconds of all its runs, by the title of its graph and its index.
-    ``rest`` is what runs for no block at all, if that is no line of the user's: the ``step`` of a TrainStep.
+    ``rest`` is what runs for no block at all, if that is no line of the user's: of a TrainStep it is the step itself.
     """
 
     paths: Mapping[str, BlockPath] = field(default_factory=lambda: dict[str, BlockPath]())
