@@ -76,7 +76,7 @@ def gamma(b: Any, x: Any) -> Any:
 
 
 def lgamma(b: Any, x: Any) -> Any:
-    """Of negative x by the reflection of gamma; inf where gamma has a pole, and at both infinities."""
+    """Of negative x by the reflection of gamma; inf where gamma has a pole; -inf at -inf, as MXNet's."""
     x = b.cast(x, np.float64)
     size = b.abs(x)
     inside, product = _lowered(b, b.min(b.max(size, 1.5), _FAR))
@@ -90,7 +90,7 @@ def lgamma(b: Any, x: Any) -> Any:
     above = b.select(size < _FAR, near, far)
     below = math.log(math.pi) - b.log(size * b.abs(b.sin((x - b.rint(x)) * math.pi))) - above
     signed = b.select(x > 0.0, above, below)
-    return b.select(size < _TINY, -b.log(size), b.select(b.isinf(x), math.inf, signed))
+    return b.select(size < _TINY, -b.log(size), b.select(b.isinf(x), x, signed))
 
 
 def digamma(b: Any, x: Any) -> Any:
