@@ -98,7 +98,7 @@ class Aggregates:
         value = ("Min Value", "Max Value", "Avg Value")
         for groups, heads in ((self._memory, use), (self._times, time), (self._counters, value)):
             for category in sorted(groups):
-                width = max(_NAME, *(len(name) for name in groups[category] if len(name) <= _WIDEST))
+                width = max([_NAME, *(len(name) for name in groups[category] if len(name) <= _WIDEST)])
                 lines += [category, "================="]
                 lines += [
                     _row(width, "Name", "Total Count", heads),

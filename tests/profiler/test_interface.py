@@ -174,6 +174,15 @@ def test_long_names_have_a_line_of_their_own(profiler):
     assert next(row for row in lines if row.startswith("t" * 40 + " ")).split()[1] == "1"
 
 
+def test_names_that_are_all_long(profiler):
+    profiler.set_config(profile_memory=False)
+    profiler.set_state("run")
+    with profiler.Domain("names").new_task("t" * 200):
+        pass
+    lines = profiler.dumps().splitlines()
+    assert lines[lines.index("t" * 200) + 1].split()[0] == "1"
+
+
 def test_statistics_are_reset(profiler):
     profiler.set_config(profile_memory=False)
     profiler.set_state("run")
