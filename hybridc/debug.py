@@ -210,11 +210,8 @@ def _called(op: Any) -> str:
 def _floats(x: Any) -> Any:
     """The elements of a buffer on the CPU, if they are floats, else None."""
     data: Any = values_of(x) if isinstance(x, NDArray) else x
-    data = data.data if isinstance(data, SparseStorage) else data
-    if not isinstance(data, np.ndarray | np.generic):
-        return None
-    array: Any = np.asarray(data)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    return array if is_float(array.dtype) else None
+    array = _numbers(data.data if isinstance(data, SparseStorage) else data)
+    return array if array is not None and is_float(array.dtype) else None
 
 
 def _anomaly(inputs: Sequence[Any], results: Sequence[Any]) -> str | None:

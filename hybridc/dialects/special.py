@@ -71,19 +71,28 @@ def _erf_of_double(_: Any, x: Any) -> Any:
 # --- functions of arrays of any dtype ---------------------------------------------------------------------------------
 
 
-def by_blocks(formula: Callable[[Any, Any], Any], builder: Any, x: Any, out: Any = None) -> Any:
-    """A function of arrays of any dtype and layout, from a formula in float64, written for a builder of NumPy."""
-    x = np.asarray(x)
-    dtype = np.result_type(x.dtype, np.float32)
+def _in_blocks(write: Callable[[Any, Any], None], x: Any, dtype: Any, out: Any) -> Any:
+    """An array of a dtype, or ``out``, into which a function writes the results for one block of x after the other."""
     result = np.empty(x.shape, dtype) if out is None else out
     packed = result.flags.c_contiguous and result.shape == x.shape
-    target = result.reshape(-1) if packed else np.empty(x.size, dtype)
-    source = np.ascontiguousarray(x).reshape(-1)
-    with np.errstate(all="ignore"):  # infinities and nan are results
-        for i in range(0, source.size, _BLOCK):
-            target[i : i + _BLOCK] = formula(builder, source[i : i + _BLOCK].astype(np.float64))
+    target = result.reshape(-1) if packed else np.empty(result.size, dtype)
+    source = np.ascontiguousarray(np.broadcast_to(x, result.shape)).reshape(-1)
+    for i in range(0, source.size, _BLOCK):
+        write(source[i : i + _BLOCK], target[i : i + _BLOCK])
     if not packed:
-        result[...] = target.reshape(x.shape)
+        result[...] = target.reshape(result.shape)
+    return result
+
+
+def by_blocks(formula: Callable[[Any, Any], Any], builder: Any, x: Any, out: Any = None) -> Any:
+    """A function of arrays of any dtype and layout, from a formula in float64, written for a builder of NumPy."""
+
+    def write(source: Any, target: Any) -> None:
+        target[:] = formula(builder, source.astype(np.float64))
+
+    x = np.asarray(x)
+    with np.errstate(all="ignore"):  # infinities and nan are results
+        result = _in_blocks(write, x, np.result_type(x.dtype, np.float32), out)
     return result if out is not None or result.ndim else result[()]
 
 
@@ -94,15 +103,7 @@ def erf(x: Any, out: Any = None) -> Any:
         return np.array(list(map(math.erf, x.ravel().tolist())), x.dtype).reshape(x.shape)[()]
     if x.dtype != np.float32:
         return by_blocks(_erf_of_double, None, x, out)
-    result = np.empty(x.shape, np.float32) if out is None else out
-    if x.flags.c_contiguous and result.flags.c_contiguous and x.shape == result.shape:
-        source, target = x.reshape(-1), result.reshape(-1)
-        for i in range(0, source.size, _BLOCK):
-            _erf_of_single(source[i : i + _BLOCK], target[i : i + _BLOCK])
-        return result
-    packed = np.ascontiguousarray(np.broadcast_to(x, result.shape))
-    result[...] = erf(packed)
-    return result
+    return _in_blocks(_erf_of_single, x, np.float32, out)
 
 
 def power(x: Any, y: Any, out: Any = None) -> Any:

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from hybridc.dialects import special
 from hybridc.dialects.error_context import defined, raise_in_context
-from hybridc.dialects.scalar.table import STEPS
+from hybridc.dialects.scalar.table import STEPS, ScalarStep
 from hybridc.dtypes import wide
 from hybridc.errors import CustomOpError, TraceError
 from hybridc.ground.records import dataclass
@@ -113,13 +113,18 @@ class NumPyScalar:
 
 NUMPY = NumPyScalar()
 
+
+def _numpy_step_function(step: ScalarStep) -> Any:
+    """The function of NumPy for a step, or its composition of other steps."""
+    if step.function:
+        return _numpy_function(step.function)
+    assert step.composed is not None, "a step without a function is composed"
+    return functools.partial(special.by_blocks, step.composed, NUMPY)
+
+
 for _step in STEPS.values():
     if _step.name not in vars(NumPyScalar):
-        _composed: Any = _step.composed
-        _function = _numpy_function(_step.function) if _step.function else None
-        setattr(
-            NumPyScalar, _step.name, staticmethod(_function or functools.partial(special.by_blocks, _composed, NUMPY))
-        )
+        setattr(NumPyScalar, _step.name, staticmethod(_numpy_step_function(_step)))
 
 # Steps with boolean results, whatever their operands are.
 PREDICATES = frozenset(step.name for step in STEPS.values() if step.predicate)
